@@ -1,0 +1,79 @@
+//! Every bound of the system, its unit and its reason. Nothing else in the crate writes a bare limit.
+//!
+//! Bounds that depend on each other are asserted against each other at compile time, at the end of the file.
+
+/// Places in which a client keeps a baseline (SPEC WIN1).
+pub const WINDOW_SLOTS: usize = 32;
+/// Held baselines at which a client asks for an advance: half the slots (SPEC WIN8, WINDOW-MODEL A25).
+pub const WINDOW_ASK_AT: usize = 16;
+/// The largest set of baselines a commit may keep: an advance must free slots (WINDOW-MODEL A6).
+pub const COMMIT_SET_MAX: usize = 8;
+/// Datagrams one snapshot may span (SPEC TAB8): the width of a part mask.
+pub const PARTS_MAX: usize = 32;
+
+/// Dense places for entities in one world. A table entry keeps one bit for "removed", so 15 bits.
+pub const SLOTS_MAX: usize = 1 << 15;
+/// Slots in one copy-on-write chunk of a frame.
+pub const CHUNK_SLOTS: usize = 64;
+/// Extra fields a schema may declare, besides motion.
+pub const EXTRA_FIELDS_MAX: usize = 8;
+/// Classes of entity a schema may name.
+pub const CLASSES_MAX: usize = 255;
+/// Bytes of a schema in canonical form. It travels in one Welcome datagram.
+pub const SCHEMA_BYTES_MAX: usize = 1000;
+/// Bytes of one name in a schema.
+pub const NAME_BYTES_MAX: usize = 32;
+
+/// Bytes of one event's payload.
+pub const EVENT_BYTES_MAX: usize = 256;
+
+/// Bytes of UDP payload in one datagram, seal and headers included: fits a path MTU of 1280 (SPEC DESIGN).
+pub const DATAGRAM_MAX: usize = 1200;
+/// Bytes of an authentication tag.
+pub const TAG_BYTES: usize = 16;
+
+/// Lease of a baseline in microseconds of server time since its snapshot was sent (SPEC DEC7).
+pub const LEASE_US: u64 = 4_000_000;
+/// Frames kept by an arena at the most. At 60 Hz this is 8.5 s, so the lease is always covered up to 120 Hz.
+pub const ARENA_FRAMES: usize = 512;
+/// The farthest an observation may lie before its frame, in microseconds: it travels in 32 bits.
+pub const OBSERVATION_AGE_MAX_US: u64 = u32::MAX as u64;
+
+/// Datagrams one receive or send call moves: beyond 64 a call costs no less per datagram.
+pub const BATCH_DATAGRAMS: usize = 64;
+/// Bytes kept of one received datagram; a longer one is reported as truncated. No peer has reason to send more
+/// than `DATAGRAM_MAX`, and an Ethernet frame of 1500 bytes still arrives whole.
+pub const RECEIVE_SLOT_BYTES: usize = 2048;
+/// Bytes of one slot in a send batch: a whole datagram and room to seal in place.
+pub const SEND_SLOT_BYTES: usize = 1280;
+/// Receive calls made in a row while each reports an error instead of a datagram (FAULTS 83: no spin).
+pub const RECEIVE_TRIES: usize = 8;
+
+/// Bytes of one upstream frame. A keyframe of a full world (32,768 entities of at most 120 bytes) fits.
+pub const UPSTREAM_FRAME_MAX: usize = 4 << 20;
+
+/// Bytes of one line of a trace file. The largest record known, 901 bodies at once, takes 72 kB.
+pub const TRACE_LINE_MAX: usize = 4 << 20;
+/// Records, spawns, despawns, observations and events in one trace file, together: bounds what loading one takes.
+pub const TRACE_ROWS_MAX: u64 = 1 << 23;
+/// Columns of an observation in a trace file.
+pub const TRACE_COLUMNS_MAX: usize = 32;
+/// Seconds one trace file may last: 115 days.
+pub const TRACE_SECONDS_MAX: f64 = 1e7;
+/// The farthest coordinate in a trace file, in metres.
+pub const TRACE_METRES_MAX: f64 = 1e6;
+/// The fastest motion in a trace file, in metres or radians a second.
+pub const TRACE_RATE_MAX: f64 = 1e5;
+
+/// Datagrams under way on one impaired link; the newest is dropped above.
+pub const IMPAIRMENT_QUEUE_MAX: usize = 4096;
+/// The longest delay, jitter or hold of an impaired link, in microseconds.
+pub const IMPAIRMENT_DELAY_MAX_US: u64 = 60_000_000;
+
+const _: () = assert!(WINDOW_ASK_AT < WINDOW_SLOTS);
+const _: () = assert!(COMMIT_SET_MAX < WINDOW_ASK_AT);
+const _: () = assert!(PARTS_MAX <= u32::BITS as usize);
+const _: () = assert!(SLOTS_MAX.is_multiple_of(CHUNK_SLOTS));
+const _: () = assert!(DATAGRAM_MAX <= SEND_SLOT_BYTES && SEND_SLOT_BYTES <= RECEIVE_SLOT_BYTES);
+const _: () = assert!(SCHEMA_BYTES_MAX + 128 <= DATAGRAM_MAX);
+const _: () = assert!(ARENA_FRAMES as u64 * 1_000_000 / 120 >= LEASE_US);

@@ -1,0 +1,89 @@
+//! The replicated state of one entity.
+//!
+//! Invariant: a record's motion is one observation, frozen at one simulation instant (SPEC ID3). All values
+//! are integers under the schema; metres come last (SPEC ID7).
+
+use super::entity::Entity;
+use super::rotation::Rotation;
+use super::schema::Schema;
+use crate::limits::EXTRA_FIELDS_MAX;
+
+/// One entity's record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Whose record.
+    pub entity: Entity,
+    /// Index into the schema's classes; fixed for a generation.
+    pub class: u8,
+    /// When this generation began, server microseconds; fixed for a generation.
+    pub born_us: u64,
+    /// Continuity segment; nothing is differenced or interpolated across a change (SPEC TAB4).
+    pub segment: u32,
+    /// When this segment began, server microseconds.
+    pub segment_us: u64,
+    /// The last observation of this segment; `None` before the first (SPEC DEC3).
+    pub motion: Option<Motion>,
+    /// Extra fields by index as bit patterns; fields the schema lacks are zero.
+    pub extras: [u32; EXTRA_FIELDS_MAX],
+}
+
+/// One motion observation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Motion {
+    /// When it was observed, server microseconds.
+    pub observed_us: u64,
+    /// Position in steps of each axis.
+    pub position: [u32; 3],
+    /// Rotation, smallest three.
+    pub rotation: Rotation,
+    /// Velocity in steps; zero where the schema has none.
+    pub velocity: [i32; 3],
+    /// Angular velocity in steps; zero where the schema has none.
+    pub angular: [i32; 3],
+    /// The pose stays valid until the next observation (SPEC ENT9).
+    pub at_rest: bool,
+}
+
+impl Motion {
+    /// Checks that every value is one the schema can produce.
+    ///
+    /// # Errors
+    /// The name of the first field that is not.
+    pub fn check(&self, schema: &Schema) -> Result<(), &'static str> {
+        for ((axis, q), name) in schema.position.iter().zip(self.position).zip(["x", "y", "z"]) {
+            if q > axis.highest() {
+                return Err(name);
+            }
+        }
+        if !self.rotation.is_within(schema.rotation_bits) {
+            return Err("rotation");
+        }
+        let within = |rate: &Option<super::schema::Rate>, values: [i32; 3]| {
+            let highest = rate.as_ref().map_or(0, super::schema::Rate::highest);
+            values.iter().all(|v| v.unsigned_abs() <= highest)
+        };
+        if !within(&schema.velocity, self.velocity) {
+            return Err("velocity");
+        }
+        if !within(&schema.angular, self.angular) {
+            return Err("angular velocity");
+        }
+        Ok(())
+    }
+}
+
+impl Record {
+    /// A record at birth: no motion, extra fields zero, segment 0.
+    #[must_use]
+    pub fn born(entity: Entity, class: u8, at_us: u64) -> Record {
+        Record {
+            entity,
+            class,
+            born_us: at_us,
+            segment: 0,
+            segment_us: at_us,
+            motion: None,
+            extras: [0; EXTRA_FIELDS_MAX],
+        }
+    }
+}

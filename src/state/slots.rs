@@ -1,0 +1,126 @@
+//! Dense places of a world and sets of them.
+//!
+//! A slot stands for an entity while it lives and for some time after, so that a slot number is never reused
+//! while a packet that meant its former tenant can still arrive.
+
+/// A dense place of a world, below [`SLOTS_MAX`](crate::limits::SLOTS_MAX).
+pub type Slot = u16;
+
+/// A set of slots as a bit mask.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct SlotSet {
+    words: Vec<u64>,
+}
+
+impl SlotSet {
+    /// An empty set with room for `slots` slots.
+    #[must_use]
+    pub fn with_slots(slots: usize) -> SlotSet {
+        SlotSet { words: vec![0; slots.div_ceil(64)] }
+    }
+
+    /// Adds a slot, growing as needed.
+    pub fn insert(&mut self, slot: Slot) {
+        let word = usize::from(slot) / 64;
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        if let Some(bits) = self.words.get_mut(word) {
+            *bits |= 1 << (slot % 64);
+        }
+    }
+
+    /// Takes a slot out.
+    pub fn remove(&mut self, slot: Slot) {
+        if let Some(bits) = self.words.get_mut(usize::from(slot) / 64) {
+            *bits &= !(1 << (slot % 64));
+        }
+    }
+
+    /// True when the slot is in the set.
+    #[must_use]
+    pub fn contains(&self, slot: Slot) -> bool {
+        self.words.get(usize::from(slot) / 64).is_some_and(|bits| bits >> (slot % 64) & 1 == 1)
+    }
+
+    /// Adds every slot of `other`. A tick's worth of changes is the OR of its dirty masks.
+    pub fn union(&mut self, other: &SlotSet) {
+        if other.words.len() > self.words.len() {
+            self.words.resize(other.words.len(), 0);
+        }
+        for (mine, theirs) in self.words.iter_mut().zip(&other.words) {
+            *mine |= theirs;
+        }
+    }
+
+    /// Empties the set, keeping its room.
+    pub fn clear(&mut self) {
+        self.words.fill(0);
+    }
+
+    /// Number of slots in the set.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.words.iter().map(|bits| bits.count_ones() as usize).sum()
+    }
+
+    /// True when no slot is in the set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|bits| *bits == 0)
+    }
+
+    /// The slots in rising order.
+    pub fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.words.iter().enumerate().flat_map(|(word, bits)| {
+            let mut rest = *bits;
+            core::iter::from_fn(move || {
+                if rest == 0 {
+                    return None;
+                }
+                let bit = rest.trailing_zeros() as usize;
+                rest &= rest - 1;
+                Slot::try_from(word * 64 + bit).ok()
+            })
+        })
+    }
+}
+
+impl Extend<Slot> for SlotSet {
+    fn extend<T: IntoIterator<Item = Slot>>(&mut self, slots: T) {
+        slots.into_iter().for_each(|slot| self.insert(slot));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        /// A slot set is a set: the same as an ordered set of numbers under every operation.
+        #[test]
+        fn slot_sets_agree_with_ordered_sets(a in prop::collection::vec(0u16..700, 0..80),
+                                             b in prop::collection::vec(0u16..700, 0..80)) {
+            let (mut set, mut oracle) = (SlotSet::default(), BTreeSet::new());
+            for slot in &a {
+                set.insert(*slot);
+                oracle.insert(*slot);
+            }
+            let mut other = SlotSet::with_slots(10);
+            other.extend(b.iter().copied());
+            for slot in &b {
+                prop_assert_eq!(set.contains(*slot), oracle.contains(slot));
+                set.remove(*slot);
+                oracle.remove(slot);
+            }
+            prop_assert_eq!(set.iter().collect::<Vec<_>>(), oracle.iter().copied().collect::<Vec<_>>());
+            set.union(&other);
+            oracle.extend(b.iter().copied());
+            prop_assert_eq!(set.len(), oracle.len());
+            prop_assert_eq!(set.is_empty(), oracle.is_empty());
+            prop_assert_eq!(set.iter().collect::<Vec<_>>(), oracle.into_iter().collect::<Vec<_>>());
+        }
+    }
+}

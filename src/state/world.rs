@@ -1,0 +1,449 @@
+//! The world as it is being built: takes in tick updates, checks them, gives out frames.
+//!
+//! Invariants: one bad item is refused by itself and the last good value stays (THREATS 83, SPEC DEC5); only a
+//! spawn creates and only a despawn or keyframe removes (SPEC CTL1, CTL4); a slot keeps its tombstone for the
+//! quarantine before another entity gets it (SPEC ID2).
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::digest::Digest;
+use super::entity::Entity;
+use super::frame::{Chunk, Frame, Grave, Place};
+use super::record::Record;
+use super::schema::Schema;
+use super::slots::{Slot, SlotSet};
+use super::update::{Despawn, ExtraUpdate, Observation, Spawn, TickUpdate};
+use crate::limits::{CHUNK_SLOTS, OBSERVATION_AGE_MAX_US, SLOTS_MAX};
+use crate::sequence::Tick;
+
+/// Why one item of an update was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The frame time fell.
+    #[error("tick refused: its time {got} us is before the last frame's {last} us; a restarted server must begin a new epoch")]
+    TimeFell {
+        /// Time of the update.
+        got: u64,
+        /// Time of the last frame.
+        last: u64,
+    },
+    /// Nobody lives under this identity.
+    #[error("{what} of entity {entity} refused: it was never spawned or is destroyed")]
+    NotAlive {
+        /// The kind of item.
+        what: &'static str,
+        /// Which entity.
+        entity: Entity,
+    },
+    /// The id lives in a newer generation.
+    #[error("{what} of entity {entity} refused: generation {current} of this id is newer")]
+    DeadGeneration {
+        /// The kind of item.
+        what: &'static str,
+        /// Which entity.
+        entity: Entity,
+        /// The newest generation known.
+        current: u32,
+    },
+    /// The entity lives already.
+    #[error("spawn of entity {0} refused: it is alive already")]
+    AlreadyAlive(Entity),
+    /// A class the schema does not name.
+    #[error("spawn of entity {entity} refused: class {class} is not among the schema's {classes}")]
+    UnknownClass {
+        /// Which entity.
+        entity: Entity,
+        /// The class.
+        class: u8,
+        /// How many classes there are.
+        classes: usize,
+    },
+    /// No slot is free.
+    #[error("spawn of entity {entity} refused: the world holds its maximum of {max} entities, tombstones included")]
+    WorldFull {
+        /// Which entity.
+        entity: Entity,
+        /// The bound.
+        max: usize,
+    },
+    /// A value the schema cannot produce.
+    #[error("observation of entity {entity} refused: {field} is outside the schema's bounds")]
+    OutOfRange {
+        /// Which entity.
+        entity: Entity,
+        /// Which field.
+        field: &'static str,
+    },
+    /// An observation of an older segment or time than the one held.
+    #[error("observation of entity {0} refused: a newer one is held")]
+    Stale(Entity),
+    /// An observation after its frame, or too long before it.
+    #[error("observation of entity {entity} refused: its time {observed_us} us is not within {OBSERVATION_AGE_MAX_US} us before the frame's {server_us} us")]
+    ObservationTime {
+        /// Which entity.
+        entity: Entity,
+        /// Time of the observation.
+        observed_us: u64,
+        /// Time of the frame.
+        server_us: u64,
+    },
+    /// Extra fields the schema does not have.
+    #[error("extra fields of entity {entity} refused: field {field} is not in the schema or its value does not fit")]
+    UnknownField {
+        /// Which entity.
+        entity: Entity,
+        /// Which field index.
+        field: usize,
+    },
+}
+
+/// The world under construction.
+pub struct World {
+    schema: Arc<Schema>,
+    stream_epoch: u32,
+    quarantine_ticks: u32,
+    by_id: HashMap<u32, (u32, Slot)>,
+    graves: VecDeque<(Slot, Entity, Tick)>,
+    chunks: Vec<Arc<Chunk>>,
+    slots_used: usize,
+    alive: Arc<SlotSet>,
+    live: usize,
+    awake: SlotSet,
+    observed: SlotSet,
+    dirty: SlotSet,
+    digest: Digest,
+    server_us: u64,
+    tick: Tick,
+    refused: Vec<Refusal>,
+}
+
+impl World {
+    /// An empty world of one stream epoch. `quarantine_ticks`: how many ticks a slot keeps its tombstone; at
+    /// least the frames of the arena that will hold the frames.
+    #[must_use]
+    pub fn new(schema: Arc<Schema>, stream_epoch: u32, quarantine_ticks: u32) -> World {
+        World {
+            schema,
+            stream_epoch,
+            quarantine_ticks,
+            by_id: HashMap::new(),
+            graves: VecDeque::new(),
+            chunks: Vec::new(),
+            slots_used: 0,
+            alive: Arc::default(),
+            live: 0,
+            awake: SlotSet::default(),
+            observed: SlotSet::default(),
+            dirty: SlotSet::default(),
+            digest: Digest::EMPTY,
+            server_us: 0,
+            tick: Tick::default(),
+            refused: Vec::new(),
+        }
+    }
+
+    /// The schema of this world.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// Time of the last frame, server microseconds.
+    #[must_use]
+    pub fn server_us(&self) -> u64 {
+        self.server_us
+    }
+
+    /// Number of living entities.
+    #[must_use]
+    pub fn live(&self) -> usize {
+        self.live
+    }
+
+    /// What the last [`advance`](World::advance) refused.
+    #[must_use]
+    pub fn refused(&self) -> &[Refusal] {
+        &self.refused
+    }
+
+    /// The slot and record of a living entity.
+    #[must_use]
+    pub fn record(&self, entity: Entity) -> Option<(Slot, &Record)> {
+        let (generation, slot) = *self.by_id.get(&entity.id)?;
+        match self.place(slot) {
+            Place::Live(record) if generation == entity.generation => Some((slot, record)),
+            _ => None,
+        }
+    }
+
+    /// Takes in one update and gives the frame of `tick`, or `None` when the whole update was refused.
+    /// Items refused by themselves are in [`refused`](World::refused).
+    pub fn advance(&mut self, tick: Tick, update: &TickUpdate) -> Option<Arc<Frame>> {
+        self.refused.clear();
+        if update.server_us < self.server_us {
+            self.refused.push(Refusal::TimeFell { got: update.server_us, last: self.server_us });
+            return None;
+        }
+        self.tick = tick;
+        self.server_us = update.server_us;
+        self.dirty.clear();
+        self.observed.clear();
+        for despawn in &update.despawned {
+            let outcome = self.despawn(despawn);
+            self.refused.extend(outcome.err());
+        }
+        if update.keyframe {
+            self.despawn_missing(update);
+        }
+        for spawn in &update.spawned {
+            let outcome = self.spawn(spawn, update.keyframe);
+            self.refused.extend(outcome.err());
+        }
+        for observation in &update.observed {
+            let outcome = self.observe(observation, update.keyframe);
+            self.refused.extend(outcome.err());
+        }
+        for extras in &update.extras {
+            let outcome = self.set_extras(extras);
+            self.refused.extend(outcome.err());
+        }
+        if self.schema.on_change {
+            self.rest_unobserved();
+        }
+        Some(self.frame(update.published_us, false, update.events.iter().cloned().collect()))
+    }
+
+    /// The frame of `tick` with the last content again: for ticks in which nothing came (SPEC DEC8, OPS2).
+    pub fn hold(&mut self, tick: Tick, stale: bool) -> Arc<Frame> {
+        self.tick = tick;
+        self.dirty.clear();
+        self.frame(0, stale, Arc::default())
+    }
+
+    /// The whole world as an update that rebuilds it elsewhere.
+    #[must_use]
+    pub fn keyframe(&self, origin_tick: u64) -> TickUpdate {
+        let mut update =
+            TickUpdate { origin_tick, server_us: self.server_us, keyframe: true, ..TickUpdate::default() };
+        let fields = self.schema.extras.len();
+        for slot in self.alive.iter() {
+            let Place::Live(record) = self.place(slot) else { continue };
+            let entity = record.entity;
+            update.spawned.push(Spawn { entity, class: record.class, at_us: record.born_us });
+            if record.motion.is_some() || record.segment != 0 {
+                update.observed.push(Observation {
+                    entity,
+                    segment: record.segment,
+                    segment_us: record.segment_us,
+                    motion: record.motion,
+                });
+            }
+            if fields > 0 {
+                let mask = u8::try_from((1u32 << fields) - 1).unwrap_or(u8::MAX);
+                update.extras.push(ExtraUpdate { entity, mask, values: record.extras });
+            }
+        }
+        update
+    }
+
+    fn frame(&self, published_us: u64, stale: bool, events: Arc<[super::update::Event]>) -> Arc<Frame> {
+        Arc::new(Frame {
+            tick: self.tick,
+            stream_epoch: self.stream_epoch,
+            server_us: self.server_us,
+            published_us,
+            stale,
+            schema: Arc::clone(&self.schema),
+            events,
+            chunks: self.chunks.clone(),
+            alive: Arc::clone(&self.alive),
+            live: self.live,
+            dirty: self.dirty.clone(),
+            digest: self.digest,
+        })
+    }
+
+    fn place(&self, slot: Slot) -> &Place {
+        let slot = usize::from(slot);
+        let chunk = self.chunks.get(slot / CHUNK_SLOTS);
+        chunk.and_then(|chunk| chunk.places.get(slot % CHUNK_SLOTS)).unwrap_or(&Place::Empty)
+    }
+
+    fn set_place(&mut self, slot: Slot, place: Place) {
+        let index = usize::from(slot);
+        let Some(chunk) = self.chunks.get_mut(index / CHUNK_SLOTS).map(Arc::make_mut) else {
+            return;
+        };
+        let at = index % CHUNK_SLOTS;
+        if chunk.places[at] == place {
+            return;
+        }
+        let digest = match &place {
+            Place::Live(record) => Digest::of(record),
+            _ => Digest::EMPTY,
+        };
+        self.digest = self.digest.minus(chunk.digests[at]).plus(digest);
+        chunk.digests[at] = digest;
+        chunk.places[at] = place;
+        chunk.changed_at[at] = self.tick;
+        self.dirty.insert(slot);
+    }
+
+    fn alive_slot(&self, what: &'static str, entity: Entity) -> Result<(Slot, Record), Refusal> {
+        match self.record(entity) {
+            Some((slot, record)) => Ok((slot, *record)),
+            None => match self.by_id.get(&entity.id) {
+                Some((current, _)) if *current > entity.generation => {
+                    Err(Refusal::DeadGeneration { what, entity, current: *current })
+                }
+                _ => Err(Refusal::NotAlive { what, entity }),
+            },
+        }
+    }
+
+    fn despawn(&mut self, despawn: &Despawn) -> Result<(), Refusal> {
+        let (slot, _) = self.alive_slot("despawn", despawn.entity)?;
+        let Despawn { entity, at_us, reason } = *despawn;
+        self.set_place(slot, Place::Grave(Grave { entity, at_us, reason }));
+        self.graves.push_back((slot, entity, self.tick));
+        Arc::make_mut(&mut self.alive).remove(slot);
+        self.awake.remove(slot);
+        self.live -= 1;
+        Ok(())
+    }
+
+    fn despawn_missing(&mut self, update: &TickUpdate) {
+        let named: std::collections::HashSet<Entity> = update.spawned.iter().map(|s| s.entity).collect();
+        let gone: Vec<Entity> = self
+            .alive
+            .iter()
+            .filter_map(|slot| match self.place(slot) {
+                Place::Live(record) if !named.contains(&record.entity) => Some(record.entity),
+                _ => None,
+            })
+            .collect();
+        for entity in gone {
+            let outcome = self.despawn(&Despawn { entity, at_us: update.server_us, reason: 0 });
+            debug_assert!(outcome.is_ok(), "a living entity can be despawned");
+        }
+    }
+
+    fn spawn(&mut self, spawn: &Spawn, keyframe: bool) -> Result<(), Refusal> {
+        let Spawn { entity, class, at_us } = *spawn;
+        if usize::from(class) >= self.schema.classes.len() {
+            return Err(Refusal::UnknownClass { entity, class, classes: self.schema.classes.len() });
+        }
+        if let Some((generation, slot)) = self.by_id.get(&entity.id).copied() {
+            let lives = matches!(self.place(slot), Place::Live(r) if r.entity.id == entity.id);
+            if generation > entity.generation || (generation == entity.generation && !lives) {
+                return Err(Refusal::DeadGeneration { what: "spawn", entity, current: generation });
+            }
+            if generation == entity.generation {
+                return if keyframe { Ok(()) } else { Err(Refusal::AlreadyAlive(entity)) };
+            }
+            if lives {
+                let old = Entity { id: entity.id, generation };
+                self.despawn(&Despawn { entity: old, at_us, reason: 0 })?;
+            }
+        }
+        let slot = self.free_slot().ok_or(Refusal::WorldFull { entity, max: SLOTS_MAX })?;
+        self.by_id.insert(entity.id, (entity.generation, slot));
+        self.set_place(slot, Place::Live(Record::born(entity, class, at_us)));
+        Arc::make_mut(&mut self.alive).insert(slot);
+        self.live += 1;
+        Ok(())
+    }
+
+    /// A slot whose tombstone has outlived its quarantine, or a fresh one.
+    fn free_slot(&mut self) -> Option<Slot> {
+        if let Some((slot, entity, since)) = self.graves.front().copied()
+            && self.tick.since(since).cast_unsigned() > self.quarantine_ticks
+        {
+            self.graves.pop_front();
+            if self.by_id.get(&entity.id) == Some(&(entity.generation, slot)) {
+                self.by_id.remove(&entity.id);
+            }
+            return Some(slot);
+        }
+        if self.slots_used >= SLOTS_MAX {
+            return None;
+        }
+        let slot = Slot::try_from(self.slots_used).ok()?;
+        self.slots_used += 1;
+        if self.slots_used > self.chunks.len() * CHUNK_SLOTS {
+            self.chunks.push(Arc::default());
+        }
+        Some(slot)
+    }
+
+    fn observe(&mut self, observation: &Observation, keyframe: bool) -> Result<(), Refusal> {
+        let entity = observation.entity;
+        let (slot, mut record) = self.alive_slot("observation", entity)?;
+        if observation.segment < record.segment {
+            return Err(Refusal::Stale(entity));
+        }
+        if observation.segment > record.segment {
+            record.segment = observation.segment;
+            record.segment_us = observation.segment_us;
+            record.motion = None;
+        } else if keyframe && record.motion.is_none() {
+            record.segment_us = observation.segment_us;
+        }
+        if let Some(motion) = observation.motion {
+            motion.check(&self.schema).map_err(|field| Refusal::OutOfRange { entity, field })?;
+            let age = self.server_us.checked_sub(motion.observed_us);
+            if age.is_none_or(|age| age > OBSERVATION_AGE_MAX_US && !keyframe) {
+                return Err(Refusal::ObservationTime {
+                    entity,
+                    observed_us: motion.observed_us,
+                    server_us: self.server_us,
+                });
+            }
+            if record.motion.is_some_and(|held| held.observed_us > motion.observed_us) {
+                return Err(Refusal::Stale(entity));
+            }
+            record.motion = Some(motion);
+            self.observed.insert(slot);
+            if motion.at_rest {
+                self.awake.remove(slot);
+            } else {
+                self.awake.insert(slot);
+            }
+        }
+        self.set_place(slot, Place::Live(record));
+        Ok(())
+    }
+
+    fn set_extras(&mut self, update: &ExtraUpdate) -> Result<(), Refusal> {
+        let entity = update.entity;
+        let (slot, mut record) = self.alive_slot("extra fields", entity)?;
+        let values = record.extras.iter_mut().zip(update.values).enumerate();
+        for (field, (held, value)) in values.filter(|(field, _)| update.mask >> field & 1 == 1) {
+            let fits = self.schema.extras.get(field).is_some_and(|f| u64::from(value) <= f.mask());
+            if !fits {
+                return Err(Refusal::UnknownField { entity, field });
+            }
+            *held = value;
+        }
+        self.set_place(slot, Place::Live(record));
+        Ok(())
+    }
+
+    /// On-change streams: whoever moves and was not observed in this tick is at rest from it (SPEC ENT9).
+    fn rest_unobserved(&mut self) {
+        let resting: Vec<Slot> = self.awake.iter().filter(|slot| !self.observed.contains(*slot)).collect();
+        for slot in resting {
+            self.awake.remove(slot);
+            if let Place::Live(mut record) = *self.place(slot) {
+                if let Some(motion) = record.motion.as_mut() {
+                    motion.at_rest = true;
+                }
+                self.set_place(slot, Place::Live(record));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
