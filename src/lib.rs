@@ -21,6 +21,8 @@ pub mod impairment;
 pub mod trace;
 #[cfg(any(feature = "relay", feature = "origin"))]
 pub mod upstream;
+#[cfg(any(feature = "client", feature = "relay"))]
+pub mod window;
 
 #[cfg(feature = "client")]
 pub mod client;

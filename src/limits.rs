@@ -19,6 +19,8 @@ pub const CHUNK_SLOTS: usize = 64;
 pub const EXTRA_FIELDS_MAX: usize = 8;
 /// Classes of entity a schema may name.
 pub const CLASSES_MAX: usize = 255;
+/// Entities whose complete record a client may ask for in one report (SPEC CTL2).
+pub const RECORD_REQUESTS_MAX: usize = 4;
 /// Bytes of a schema in canonical form. It travels in one Welcome datagram.
 pub const SCHEMA_BYTES_MAX: usize = 1000;
 /// Bytes of one name in a schema.
@@ -31,6 +33,15 @@ pub const EVENT_BYTES_MAX: usize = 256;
 pub const DATAGRAM_MAX: usize = 1200;
 /// Bytes of an authentication tag.
 pub const TAG_BYTES: usize = 16;
+
+/// Messages of the reliable stream that may wait unacknowledged in one session (SPEC CTL1).
+pub const STREAM_MESSAGES_MAX: usize = 64;
+/// Bytes of messages that may wait unacknowledged in one session.
+pub const STREAM_BYTES_MAX: usize = 8 << 10;
+/// Bytes of one message.
+pub const MESSAGE_BYTES_MAX: usize = 320;
+/// Datagram numbers a replay window remembers: a 32-part burst each tick at 60 Hz for half a second.
+pub const REPLAY_WINDOW: u64 = 1024;
 
 /// Lease of a baseline in microseconds of server time since its snapshot was sent (SPEC DEC7).
 pub const LEASE_US: u64 = 4_000_000;
@@ -49,8 +60,30 @@ pub const SEND_SLOT_BYTES: usize = 1280;
 /// Receive calls made in a row while each reports an error instead of a datagram (FAULTS 83: no spin).
 pub const RECEIVE_TRIES: usize = 8;
 
-/// Bytes of one upstream frame. A keyframe of a full world (32,768 entities of at most 120 bytes) fits.
-pub const UPSTREAM_FRAME_MAX: usize = 4 << 20;
+/// Bytes of one upstream message, its length prefix not counted. A tick that ends, begins and observes every
+/// entity of a full world fits (32,768 entities of at most 147 bytes; asserted in `upstream::tick`).
+pub const UPSTREAM_FRAME_MAX: usize = 5 << 20;
+/// Bytes of one message from a subscriber to its origin: a token and some fixed fields.
+pub const UPSTREAM_REQUEST_MAX: usize = 1024;
+/// Bytes of a subscriber's token.
+pub const UPSTREAM_TOKEN_MAX: usize = 512;
+/// Bytes of the text with which an origin refuses a subscriber.
+pub const UPSTREAM_TEXT_MAX: usize = 512;
+/// The latest server time in microseconds: 48 bits, 8.9 years. Times travel to clients in 48 bits.
+pub const SERVER_TIME_MAX_US: u64 = (1 << 48) - 1;
+/// Superseded runs of one epoch that a fence remembers; the oldest is forgotten above.
+pub const FENCED_RUNS_MAX: usize = 8;
+/// Subscribers of one origin.
+pub const SUBSCRIBERS_MAX: usize = 64;
+/// Bytes queued for one subscriber before it is dropped as slow: two full keyframes and some ticks.
+pub const SUBSCRIBER_QUEUE_MAX: usize = 16 << 20;
+/// The longest a message may wait for a subscriber, in microseconds: a relay further behind than the lease of
+/// its clients' baselines gains more from a new keyframe.
+pub const SUBSCRIBER_LAG_MAX_US: u64 = LEASE_US;
+/// A connection that has not subscribed within this time is closed, in microseconds.
+pub const SUBSCRIBE_WITHIN_US: u64 = 5_000_000;
+/// Keyframes on request go to one subscriber at most this often, in microseconds.
+pub const RESYNC_GAP_US: u64 = 100_000;
 
 /// Bytes of one line of a trace file. The largest record known, 901 bodies at once, takes 72 kB.
 pub const TRACE_LINE_MAX: usize = 4 << 20;
@@ -71,6 +104,8 @@ pub const IMPAIRMENT_QUEUE_MAX: usize = 4096;
 pub const IMPAIRMENT_DELAY_MAX_US: u64 = 60_000_000;
 
 const _: () = assert!(WINDOW_ASK_AT < WINDOW_SLOTS);
+const _: () = assert!(UPSTREAM_TOKEN_MAX + 64 <= UPSTREAM_REQUEST_MAX);
+const _: () = assert!(SUBSCRIBER_QUEUE_MAX >= 3 * UPSTREAM_FRAME_MAX);
 const _: () = assert!(COMMIT_SET_MAX < WINDOW_ASK_AT);
 const _: () = assert!(PARTS_MAX <= u32::BITS as usize);
 const _: () = assert!(SLOTS_MAX.is_multiple_of(CHUNK_SLOTS));

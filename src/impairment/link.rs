@@ -10,6 +10,7 @@
 //!
 //! Invariant: `sent + duplicated = delivered + lost + overflowed + queued`.
 
+use super::chance::{Fate, unit, up_to};
 use super::settings::ImpairmentSettings;
 use crate::limits::{DATAGRAM_MAX, IMPAIRMENT_QUEUE_MAX};
 use core::cmp::Reverse;
@@ -77,7 +78,11 @@ impl Link {
     /// [`ImpairmentSettings::check`] accepts.
     #[must_use]
     pub fn new(settings: ImpairmentSettings, seed: u64) -> Link {
-        assert_eq!(settings.check(), Ok(()), "impairment settings are checked before a link is made");
+        assert_eq!(
+            settings.check(),
+            Ok(()),
+            "impairment settings are checked before a link is made"
+        );
         Link {
             settings,
             random: Pcg64Mcg::seed_from_u64(seed),
@@ -167,7 +172,11 @@ impl Link {
     /// Changes what the link does to datagrams sent from now on; those under way keep their due times. The
     /// settings are asserted as in [`Link::new`].
     pub fn set_settings(&mut self, settings: ImpairmentSettings) {
-        assert_eq!(settings.check(), Ok(()), "impairment settings are checked before a link is made");
+        assert_eq!(
+            settings.check(),
+            Ok(()),
+            "impairment settings are checked before a link is made"
+        );
         self.settings = settings;
     }
 
@@ -184,7 +193,8 @@ impl Link {
             self.counts.held += 1;
         }
         let buffer = self.free.pop().unwrap_or_else(|| {
-            self.buffers.push(Vec::with_capacity(datagram.len().max(DATAGRAM_MAX)));
+            self.buffers
+                .push(Vec::with_capacity(datagram.len().max(DATAGRAM_MAX)));
             self.buffers.len() - 1
         });
         let bytes = &mut self.buffers[buffer];
@@ -196,7 +206,12 @@ impl Link {
             self.counts.corrupted += 1;
         }
         let due_us = now_us.saturating_add(delay_us);
-        self.flights.push(Reverse(Flight { due_us, number, copy, buffer }));
+        self.flights.push(Reverse(Flight {
+            due_us,
+            number,
+            copy,
+            buffer,
+        }));
         SendOutcome::Queued
     }
 
@@ -204,38 +219,6 @@ impl Link {
     fn draw(&mut self) -> f64 {
         unit(self.random.next_u64())
     }
-}
-
-/// What chance holds for one delivery. Shares are in 0..1, the rest are 64 random bits.
-#[derive(Clone, Copy)]
-struct Fate {
-    jitter: u64,
-    held: f64,
-    hold: u64,
-    corrupted: f64,
-    bit: u64,
-}
-
-impl Fate {
-    fn draw(random: &mut Pcg64Mcg) -> Fate {
-        Fate {
-            jitter: random.next_u64(),
-            held: unit(random.next_u64()),
-            hold: random.next_u64(),
-            corrupted: unit(random.next_u64()),
-            bit: random.next_u64(),
-        }
-    }
-}
-
-/// 64 random bits as a number in 0..1, in steps of 2^-53: exact, so equal on every platform.
-fn unit(bits: u64) -> f64 {
-    (bits >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
-}
-
-/// 64 random bits as an integer in 0..=most, by multiplication (the bias is below most / 2^64).
-fn up_to(bits: u64, most: u64) -> u64 {
-    ((u128::from(bits) * (u128::from(most) + 1)) >> 64) as u64
 }
 
 #[cfg(test)]
@@ -265,7 +248,10 @@ mod tests {
         }
         take(link, u64::MAX);
         let counts = link.counts();
-        assert_eq!(counts.sent + counts.duplicated, counts.delivered + counts.lost + counts.overflowed);
+        assert_eq!(
+            counts.sent + counts.duplicated,
+            counts.delivered + counts.lost + counts.overflowed
+        );
         got
     }
 
@@ -273,7 +259,10 @@ mod tests {
     fn near(count: u64, of: u64, share: f64) {
         let expected = of as f64 * share;
         let deviation = (expected * (1.0 - share)).sqrt();
-        assert!((count as f64 - expected).abs() <= 4.0 * deviation, "{count} of {of}, expected {expected}");
+        assert!(
+            (count as f64 - expected).abs() <= 4.0 * deviation,
+            "{count} of {of}, expected {expected}"
+        );
     }
 
     #[test]
@@ -291,7 +280,14 @@ mod tests {
         }
         assert_eq!(link.poll(u64::MAX, &mut out), None);
         assert_eq!(link.next_at(), None);
-        assert_eq!(link.counts(), LinkCounts { sent: 100, delivered: 100, ..LinkCounts::default() });
+        assert_eq!(
+            link.counts(),
+            LinkCounts {
+                sent: 100,
+                delivered: 100,
+                ..LinkCounts::default()
+            }
+        );
     }
 
     #[test]
@@ -317,27 +313,38 @@ mod tests {
     #[test]
     fn bursts_have_their_length_and_their_share() {
         let (begin, end) = (0.02, 0.25);
-        let settings =
-            ImpairmentSettings { burst_loss: Some((begin, end)), ..ImpairmentSettings::default() };
+        let settings = ImpairmentSettings {
+            burst_loss: Some((begin, end)),
+            ..ImpairmentSettings::default()
+        };
         let mut link = Link::new(settings, 3);
         let got = run(&mut link, SENT, 1000);
         let bursts = got.windows(2).filter(|pair| pair[1].0 != pair[0].0 + 1).count() as u64;
         let lost = link.counts().lost;
         let share = lost as f64 / SENT as f64;
-        assert!((share / settings.expected_loss() - 1.0).abs() < 0.1, "share {share}");
+        assert!(
+            (share / settings.expected_loss() - 1.0).abs() < 0.1,
+            "share {share}"
+        );
         let length = lost as f64 / bursts as f64;
         assert!((length * end - 1.0).abs() < 0.1, "mean burst of {length}");
     }
 
     #[test]
     fn delay_and_jitter_stay_in_their_bounds_and_fill_them() {
-        let settings =
-            ImpairmentSettings { delay_us: 40_000, jitter_us: 10_000, ..ImpairmentSettings::default() };
+        let settings = ImpairmentSettings {
+            delay_us: 40_000,
+            jitter_us: 10_000,
+            ..ImpairmentSettings::default()
+        };
         let mut link = Link::new(settings, 4);
         let got = run(&mut link, SENT, 3000);
         let least = got.iter().map(|(_, delay)| *delay).min().expect("some");
         let most = got.iter().map(|(_, delay)| *delay).max().expect("some");
-        assert!((40_000..40_010).contains(&least) && (49_990..=50_000).contains(&most), "{least}..{most}");
+        assert!(
+            (40_000..40_010).contains(&least) && (49_990..=50_000).contains(&most),
+            "{least}..{most}"
+        );
         let mean = got.iter().map(|(_, delay)| *delay).sum::<u64>() as f64 / got.len() as f64;
         assert!((mean - 45_000.0).abs() < 50.0, "mean {mean}");
         // Jitter of 10 ms lets a datagram pass those sent up to 3 periods of 3 ms earlier, no more.
@@ -353,29 +360,52 @@ mod tests {
 
     #[test]
     fn held_datagrams_are_overtaken_and_the_others_stay_in_order() {
-        let settings = ImpairmentSettings { reorder: 0.02, ..ImpairmentSettings::default() };
+        let settings = ImpairmentSettings {
+            reorder: 0.02,
+            ..ImpairmentSettings::default()
+        };
         let mut link = Link::new(settings, 5);
         let got = run(&mut link, SENT, 16_000);
-        let held: Vec<u64> = got.iter().filter(|(_, delay)| *delay > 0).map(|(_, delay)| *delay).collect();
+        let held: Vec<u64> = got
+            .iter()
+            .filter(|(_, delay)| *delay > 0)
+            .map(|(_, delay)| *delay)
+            .collect();
         assert_eq!(held.len() as u64, link.counts().held);
         assert!(held.iter().all(|delay| (50_000..=100_000).contains(delay)));
-        let prompt: Vec<u64> = got.iter().filter(|(_, delay)| *delay == 0).map(|(n, _)| *n).collect();
+        let prompt: Vec<u64> = got
+            .iter()
+            .filter(|(_, delay)| *delay == 0)
+            .map(|(n, _)| *n)
+            .collect();
         assert!(prompt.is_sorted());
         near(link.counts().reordered, SENT, 0.02);
     }
 
     #[test]
     fn a_duplicate_has_the_same_bytes() {
-        let settings = ImpairmentSettings { duplicate: 1.0, ..ImpairmentSettings::default() };
+        let settings = ImpairmentSettings {
+            duplicate: 1.0,
+            ..ImpairmentSettings::default()
+        };
         let mut link = Link::new(settings, 6);
-        let got: Vec<u64> = run(&mut link, 100, 10).into_iter().map(|(number, _)| number).collect();
-        assert_eq!(got, (0..100).flat_map(|number| [number, number]).collect::<Vec<_>>());
+        let got: Vec<u64> = run(&mut link, 100, 10)
+            .into_iter()
+            .map(|(number, _)| number)
+            .collect();
+        assert_eq!(
+            got,
+            (0..100).flat_map(|number| [number, number]).collect::<Vec<_>>()
+        );
         assert_eq!(link.counts().reordered, 0);
     }
 
     #[test]
     fn corruption_flips_exactly_one_bit() {
-        let settings = ImpairmentSettings { corrupt: 1.0, ..ImpairmentSettings::default() };
+        let settings = ImpairmentSettings {
+            corrupt: 1.0,
+            ..ImpairmentSettings::default()
+        };
         let mut link = Link::new(settings, 7);
         let mut out = Vec::new();
         let mut hit = [false; 24];
@@ -413,8 +443,15 @@ mod tests {
 
     #[test]
     fn changing_one_share_leaves_the_other_decisions() {
-        let loss = ImpairmentSettings { loss: 0.2, ..ImpairmentSettings::default() };
-        let both = ImpairmentSettings { duplicate: 0.5, jitter_us: 10, ..loss };
+        let loss = ImpairmentSettings {
+            loss: 0.2,
+            ..ImpairmentSettings::default()
+        };
+        let both = ImpairmentSettings {
+            duplicate: 0.5,
+            jitter_us: 10,
+            ..loss
+        };
         let mut one = Link::new(loss, 10);
         let mut two = Link::new(both, 10);
         for now_us in 0..1000 {
@@ -424,7 +461,10 @@ mod tests {
 
     #[test]
     fn a_full_link_drops_the_newest_and_counts() {
-        let settings = ImpairmentSettings { delay_us: 1, ..ImpairmentSettings::default() };
+        let settings = ImpairmentSettings {
+            delay_us: 1,
+            ..ImpairmentSettings::default()
+        };
         let mut link = Link::new(settings, 11);
         for _ in 0..IMPAIRMENT_QUEUE_MAX {
             assert_eq!(link.send(0, &[1]), SendOutcome::Queued);
@@ -441,11 +481,18 @@ mod tests {
 
     #[test]
     fn buffers_are_used_again() {
-        let settings = ImpairmentSettings { delay_us: 50_000, jitter_us: 20_000, ..Default::default() };
+        let settings = ImpairmentSettings {
+            delay_us: 50_000,
+            jitter_us: 20_000,
+            ..Default::default()
+        };
         let mut link = Link::new(settings, 12);
         run(&mut link, 1000, 1000);
         let buffers = link.buffers.len();
-        assert!(buffers <= 71, "no more than were under way at once, but {buffers}");
+        assert!(
+            buffers <= 71,
+            "no more than were under way at once, but {buffers}"
+        );
         run(&mut link, 10_000, 1000);
         assert!(link.buffers.len() <= 71);
         assert_eq!(link.free.len(), link.buffers.len());
@@ -453,9 +500,18 @@ mod tests {
 
     #[test]
     fn a_change_of_settings_applies_to_what_is_sent_after_it() {
-        let mut link = Link::new(ImpairmentSettings { delay_us: 1000, ..Default::default() }, 13);
+        let mut link = Link::new(
+            ImpairmentSettings {
+                delay_us: 1000,
+                ..Default::default()
+            },
+            13,
+        );
         link.send(0, &[1]);
-        link.set_settings(ImpairmentSettings { loss: 1.0, ..Default::default() });
+        link.set_settings(ImpairmentSettings {
+            loss: 1.0,
+            ..Default::default()
+        });
         assert_eq!(link.send(0, &[2]), SendOutcome::Lost);
         link.set_settings(ImpairmentSettings::default());
         link.send(0, &[3]);
@@ -467,6 +523,12 @@ mod tests {
     #[test]
     #[should_panic(expected = "checked before")]
     fn unchecked_settings_are_a_mistake_of_the_caller() {
-        let _ = Link::new(ImpairmentSettings { loss: 2.0, ..Default::default() }, 0);
+        let _ = Link::new(
+            ImpairmentSettings {
+                loss: 2.0,
+                ..Default::default()
+            },
+            0,
+        );
     }
 }

@@ -4,5 +4,6 @@
 //! real sockets and the simulation in virtual time. The same settings, seed and calls give the same
 //! deliveries on every platform.
 
+mod chance;
 pub mod link;
 pub mod settings;

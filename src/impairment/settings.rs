@@ -117,7 +117,11 @@ impl ImpairmentSettings {
         if begin > 0.0 && end == 0.0 {
             return Err(ImpairmentError::EndlessBurst { begin });
         }
-        for (field, value) in [("delay", self.delay_us), ("jitter", self.jitter_us), ("hold", self.hold_us)] {
+        for (field, value) in [
+            ("delay", self.delay_us),
+            ("jitter", self.jitter_us),
+            ("hold", self.hold_us),
+        ] {
             if value > IMPAIRMENT_DELAY_MAX_US {
                 return Err(ImpairmentError::DelayTooLong { field, value });
             }
@@ -197,7 +201,9 @@ pub fn parse_share(text: &str) -> Result<f64, ImpairmentError> {
     };
     match number.parse::<f64>().map(|value| value / scale) {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err(ImpairmentError::NotAShare { text: text.to_owned() }),
+        _ => Err(ImpairmentError::NotAShare {
+            text: text.to_owned(),
+        }),
     }
 }
 
@@ -206,7 +212,9 @@ pub fn parse_share(text: &str) -> Result<f64, ImpairmentError> {
 /// # Errors
 /// The text is no pair of shares, or the burst would never end.
 pub fn parse_burst(text: &str) -> Result<(f64, f64), ImpairmentError> {
-    let malformed = || ImpairmentError::NotABurst { text: text.to_owned() };
+    let malformed = || ImpairmentError::NotABurst {
+        text: text.to_owned(),
+    };
     let (begin, end) = text.split_once(',').ok_or_else(malformed)?;
     let begin = parse_share(begin).map_err(|_| malformed())?;
     let end = parse_share(end).map_err(|_| malformed())?;
@@ -227,9 +235,14 @@ mod tests {
         assert_eq!(parse_share("0.05"), Ok(0.05));
         assert_eq!(parse_share("100%"), Ok(1.0));
         assert_eq!(parse_share("0"), Ok(0.0));
-        for bad in ["", "%", "five", "5", "101%", "-1%", "-0.1", "NaN", "inf", "1e9%", "5%%"] {
+        for bad in [
+            "", "%", "five", "5", "101%", "-1%", "-0.1", "NaN", "inf", "1e9%", "5%%",
+        ] {
             let error = parse_share(bad).expect_err(bad).to_string();
-            assert!(error.contains(&format!("'{bad}'")) && error.contains("from 0% to 100%"), "{error}");
+            assert!(
+                error.contains(&format!("'{bad}'")) && error.contains("from 0% to 100%"),
+                "{error}"
+            );
         }
     }
 
@@ -239,9 +252,15 @@ mod tests {
         assert_eq!(parse_burst("2%, 30%"), Ok((0.02, 0.3)));
         assert_eq!(parse_burst("0,0"), Ok((0.0, 0.0)));
         for bad in ["", "0.02", "0.02,", ",", "0.02,0.3,1", "2,0.3", "a,b"] {
-            assert!(matches!(parse_burst(bad), Err(ImpairmentError::NotABurst { .. })), "{bad}");
+            assert!(
+                matches!(parse_burst(bad), Err(ImpairmentError::NotABurst { .. })),
+                "{bad}"
+            );
         }
-        assert_eq!(parse_burst("0.1,0"), Err(ImpairmentError::EndlessBurst { begin: 0.1 }));
+        assert_eq!(
+            parse_burst("0.1,0"),
+            Err(ImpairmentError::EndlessBurst { begin: 0.1 })
+        );
     }
 
     #[test]
@@ -249,13 +268,55 @@ mod tests {
         let clean = ImpairmentSettings::default();
         assert_eq!(clean.check(), Ok(()));
         for (bad, word) in [
-            (ImpairmentSettings { loss: f64::NAN, ..clean }, "loss"),
-            (ImpairmentSettings { duplicate: 1.5, ..clean }, "duplicate"),
-            (ImpairmentSettings { corrupt: -0.1, ..clean }, "corrupt"),
-            (ImpairmentSettings { burst_loss: Some((0.1, 2.0)), ..clean }, "bad to good"),
-            (ImpairmentSettings { burst_loss: Some((0.1, 0.0)), ..clean }, "for ever"),
-            (ImpairmentSettings { jitter_us: IMPAIRMENT_DELAY_MAX_US + 1, ..clean }, "jitter"),
-            (ImpairmentSettings { delay_us: u64::MAX, ..clean }, "delay"),
+            (
+                ImpairmentSettings {
+                    loss: f64::NAN,
+                    ..clean
+                },
+                "loss",
+            ),
+            (
+                ImpairmentSettings {
+                    duplicate: 1.5,
+                    ..clean
+                },
+                "duplicate",
+            ),
+            (
+                ImpairmentSettings {
+                    corrupt: -0.1,
+                    ..clean
+                },
+                "corrupt",
+            ),
+            (
+                ImpairmentSettings {
+                    burst_loss: Some((0.1, 2.0)),
+                    ..clean
+                },
+                "bad to good",
+            ),
+            (
+                ImpairmentSettings {
+                    burst_loss: Some((0.1, 0.0)),
+                    ..clean
+                },
+                "for ever",
+            ),
+            (
+                ImpairmentSettings {
+                    jitter_us: IMPAIRMENT_DELAY_MAX_US + 1,
+                    ..clean
+                },
+                "jitter",
+            ),
+            (
+                ImpairmentSettings {
+                    delay_us: u64::MAX,
+                    ..clean
+                },
+                "delay",
+            ),
         ] {
             let error = bad.check().expect_err(word).to_string();
             assert!(error.contains(word), "{error}");

@@ -292,50 +292,15 @@ impl SendBatch {
 
     /// Sends what is committed and empties the batch, whatever becomes of it. Never waits.
     pub fn flush(&mut self, socket: &ShardSocket) -> FlushReport {
-        let mut report = FlushReport::default();
         let filled = std::mem::take(&mut self.filled);
         if filled == 0 {
-            return report;
+            return FlushReport::default();
         }
         let mut vectors = [NO_VECTOR; BATCH_DATAGRAMS];
         let mut headers = empty_headers();
         self.address(socket, filled, &mut vectors, &mut headers);
-        let mut rest = headers.get_mut(..filled).unwrap_or_default();
-        // The error met at the head of `rest`, if it was tried once. The kernel may be telling of an earlier
-        // datagram there, so each is tried twice before it is given up.
-        let mut met: Option<i32> = None;
-        while !rest.is_empty() {
-            let gone = match send_once(socket, rest) {
-                Ok(sent) => {
-                    if let Some(earlier) = met.take() {
-                        report.late.record(earlier);
-                    }
-                    report.sent += sent;
-                    sent
-                }
-                Err(errno) if ErrnoKind::of(errno).is_congestion() => {
-                    if let Some(earlier) = met.take() {
-                        report.late.record(earlier);
-                    }
-                    report.errors.record_many(errno, rest.len() as u64);
-                    rest.len()
-                }
-                Err(errno) => match met.take() {
-                    None => {
-                        met = Some(errno);
-                        0
-                    }
-                    Some(earlier) => {
-                        if earlier != errno {
-                            report.late.record(earlier);
-                        }
-                        report.errors.record(errno);
-                        1
-                    }
-                },
-            };
-            rest = rest.get_mut(gone..).unwrap_or_default();
-        }
+        let headers = headers.get_mut(..filled).unwrap_or_default();
+        let report = send_all(headers, |rest| send_once(socket, rest));
         debug_assert_eq!(
             report.sent as u64 + report.errors.total(),
             filled as u64,
@@ -378,6 +343,49 @@ impl SendBatch {
             }
         }
     }
+}
+
+/// Sends `rest` by calls of `send`, which takes at least one from the front or tells the error of the first.
+///
+/// The error of a first datagram may be news of an earlier one, so a datagram is tried twice before it is given
+/// up. Congestion gives up all the rest at once. At most two calls for each datagram.
+fn send_all<T>(mut rest: &mut [T], mut send: impl FnMut(&mut [T]) -> Result<usize, i32>) -> FlushReport {
+    let mut report = FlushReport::default();
+    // The error met by the first of `rest`, when it was tried once.
+    let mut met: Option<i32> = None;
+    while !rest.is_empty() {
+        let result = send(rest);
+        if let Err(errno) = result
+            && met.is_none()
+            && !ErrnoKind::of(errno).is_congestion()
+        {
+            met = Some(errno);
+            continue;
+        }
+        // The same error twice is this datagram's own; any other outcome shows that the first was not.
+        if let Some(earlier) = met.take()
+            && result != Err(earlier)
+        {
+            report.late.record(earlier);
+        }
+        let gone = match result {
+            Ok(sent) => {
+                report.sent += sent;
+                sent
+            }
+            Err(errno) => {
+                let lost = if ErrnoKind::of(errno).is_congestion() {
+                    rest.len()
+                } else {
+                    1
+                };
+                report.errors.record_many(errno, lost as u64);
+                lost
+            }
+        };
+        rest = rest.get_mut(gone..).unwrap_or_default();
+    }
+    report
 }
 
 /// One `sendmmsg`: the number of datagrams taken, at least one, or the kernel's error number for the first.

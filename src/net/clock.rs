@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn work_costs_processor_time() {
-        let (thread, process) = (thread_cpu_ns(), process_cpu_ns());
+        let (process, thread) = (process_cpu_ns(), thread_cpu_ns());
         let mut sum = 0u64;
         while thread_cpu_ns() < thread + 1_000_000 {
             sum = std::hint::black_box(sum.wrapping_add(1));

@@ -14,13 +14,13 @@ pub enum ErrnoKind {
     Refused,
     /// `EHOSTUNREACH`, `EHOSTDOWN`: no such host.
     HostUnreachable,
-    /// `ENETUNREACH`, `ENETDOWN`: no route or no interface.
+    /// `ENETUNREACH`, `ENETDOWN`: no route, no interface, or a v4 source address this host does not have.
     NetworkUnreachable,
     /// `EPERM`, `EACCES`: a firewall or the address class forbids it (FAULTS 102).
     NotPermitted,
     /// `EMSGSIZE`: longer than the path's first hop takes; datagrams are never fragmented (FAULTS 85).
     TooLong,
-    /// `EINVAL`: port 0, or a source address this host does not have.
+    /// `EINVAL`: port 0, or a v6 source address this host does not have.
     Invalid,
     /// `EADDRNOTAVAIL`: the source address does not exist now.
     AddressNotAvailable,

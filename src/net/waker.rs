@@ -234,4 +234,34 @@ mod tests {
         }
         handle.join().unwrap();
     }
+
+    extern "C" fn ignore(_signal: libc::c_int) {}
+
+    /// A signal neither ends a wait nor fails it.
+    #[test]
+    fn a_signal_does_not_end_the_wait() {
+        let (socket, waker) = (socket(), Waker::new().unwrap());
+        let handler = ignore as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        // SAFETY: the handler does nothing, and no other test uses this signal.
+        unsafe { libc::signal(libc::SIGUSR2, handler) };
+        // SAFETY: no arguments; the thread waits below until the other one is done, so it outlives its use.
+        let waiting = unsafe { libc::pthread_self() };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    std::thread::sleep(Duration::from_millis(1));
+                    // SAFETY: the waiting thread outlives this scope, and the signal has a handler.
+                    unsafe { libc::pthread_kill(waiting, libc::SIGUSR2) };
+                }
+                waker.wake();
+            });
+            assert_eq!(
+                wait(&socket, &waker, LONG).unwrap(),
+                Ready {
+                    socket: false,
+                    woken: true
+                }
+            );
+        });
+    }
 }

@@ -1,1 +1,10 @@
-//! origin
+//! The publishing core: metres in, upstream messages out, and who receives them. Sans-I/O, no sockets.
+//!
+//! A game, a trace or a scene hands [`WorldSample`](crate::state::sample::WorldSample)s to a
+//! [`Publisher`](publisher::Publisher); [`Subscribers`](subscribers::Subscribers) keeps what each subscriber is
+//! still to be sent. Whoever owns the sockets moves the bytes.
+
+pub mod error;
+pub mod publisher;
+pub mod quantise;
+pub mod subscribers;

@@ -19,7 +19,7 @@ const REST_S: [f32; 2] = [1.0, 3.0];
 /// How long a spell of attraction lasts.
 const ATTRACT_S: [f32; 2] = [2.0, 8.0];
 /// How long it is quiet between two spells.
-const QUIET_S: [f32; 2] = [2.0, 6.0];
+const QUIET_S: [f32; 2] = [2.0, 5.0];
 /// Time between two jumps.
 const JUMP_EVERY_S: [f32; 2] = [1.5, 6.0];
 /// One leg in so many is a rest.
@@ -82,7 +82,11 @@ impl Course {
         }
         let away = distance(from, self.place).max(0.1);
         let velocity = [0, 1].map(|axis| (self.place[axis] - from[axis]) / away * self.cruise);
-        Drive { velocity, jump, attract: self.attract }
+        Drive {
+            velocity,
+            jump,
+            attract: self.attract,
+        }
     }
 
     fn begin_leg(&mut self, place: impl FnOnce(u32) -> [f32; 2]) {
@@ -124,7 +128,9 @@ mod tests {
         let mut at = [0.0f32; 2];
         (0..36_000)
             .map(|_| {
-                let drive = course.advance(at, 1.0 / 60.0, |r| [(r % 21) as f32 - 10.0, (r / 21 % 21) as f32 - 10.0]);
+                let drive = course.advance(at, 1.0 / 60.0, |r| {
+                    [(r % 21) as f32 - 10.0, (r / 21 % 21) as f32 - 10.0]
+                });
                 at = [0, 1].map(|axis| at[axis] + drive.velocity[axis] / 60.0);
                 assert!(at.iter().all(|c| c.abs() < 11.0), "the course strays to {at:?}");
                 drive
@@ -135,11 +141,16 @@ mod tests {
     #[test]
     fn the_course_stays_among_its_places_and_does_everything_sometimes() {
         let drives = follow(7);
-        let share = |test: &dyn Fn(&Drive) -> bool| drives.iter().filter(|d| test(d)).count() as f32 / 36_000.0;
+        let share =
+            |test: &dyn Fn(&Drive) -> bool| drives.iter().filter(|d| test(d)).count() as f32 / 36_000.0;
         assert!((0.02..0.5).contains(&share(&|d| d.velocity == [0.0; 2])));
         assert!((0.05..0.6).contains(&share(&|d| d.attract)));
         assert!((0.002..0.02).contains(&share(&|d| d.jump)));
-        assert!(drives.iter().all(|d| distance(d.velocity, [0.0; 2]) < CRUISE_M_S[1] + 0.01));
+        assert!(
+            drives
+                .iter()
+                .all(|d| distance(d.velocity, [0.0; 2]) < CRUISE_M_S[1] + 0.01)
+        );
     }
 
     #[test]

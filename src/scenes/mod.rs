@@ -44,7 +44,9 @@ impl FromStr for SceneKind {
 
     fn from_str(name: &str) -> Result<SceneKind, SceneError> {
         let found = SceneKind::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| SceneError::Unknown { name: name.to_owned() })
+        found.ok_or_else(|| SceneError::Unknown {
+            name: name.to_owned(),
+        })
     }
 }
 
@@ -96,7 +98,11 @@ pub struct SceneSettings {
 
 impl Default for SceneSettings {
     fn default() -> SceneSettings {
-        SceneSettings { entities: None, hz: 60.0, seed: 0 }
+        SceneSettings {
+            entities: None,
+            hz: 60.0,
+            seed: 0,
+        }
     }
 }
 
@@ -116,7 +122,11 @@ impl Scene {
         match kind {
             SceneKind::Cubes => {
                 let entities = entities.unwrap_or(CubesSettings::default().entities);
-                Ok(Scene::Cubes(Box::new(Cubes::new(CubesSettings { entities, hz, seed })?)))
+                Ok(Scene::Cubes(Box::new(Cubes::new(CubesSettings {
+                    entities,
+                    hz,
+                    seed,
+                })?)))
             }
         }
     }
@@ -152,10 +162,23 @@ mod tests {
 
     #[test]
     fn a_scene_is_made_by_kind_and_counts_time_from_zero() {
-        let mut scene = Scene::new(SceneKind::Cubes, &SceneSettings { entities: Some(10), ..Default::default() }).unwrap();
+        let mut scene = Scene::new(
+            SceneKind::Cubes,
+            &SceneSettings {
+                entities: Some(10),
+                ..Default::default()
+            },
+        )
+        .unwrap();
         assert_eq!(scene.next().spawned.len(), 10);
         assert_eq!(scene.next().server_us, u64::from(scene.schema().tick_period_us));
-        let error = Scene::new(SceneKind::Cubes, &SceneSettings { entities: Some(1), ..Default::default() });
+        let error = Scene::new(
+            SceneKind::Cubes,
+            &SceneSettings {
+                entities: Some(1),
+                ..Default::default()
+            },
+        );
         assert_eq!(
             error.err().map(|e| e.to_string()).as_deref(),
             Some("scene cubes with 1 entities: choose 2 to 20000")

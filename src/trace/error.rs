@@ -18,7 +18,11 @@ pub struct TraceError {
 }
 
 fn line_text(line: u64) -> String {
-    if line == 0 { String::new() } else { format!(", line {line}") }
+    if line == 0 {
+        String::new()
+    } else {
+        format!(", line {line}")
+    }
 }
 
 /// What is wrong with a trace file.
@@ -199,7 +203,11 @@ impl TraceFault {
     /// The fault with its place.
     #[must_use]
     pub fn at(self, file: &str, line: u64) -> TraceError {
-        TraceError { file: file.to_owned(), line, fault: self }
+        TraceError {
+            file: file.to_owned(),
+            line,
+            fault: self,
+        }
     }
 }
 
@@ -207,8 +215,13 @@ impl From<serde_json::Error> for TraceFault {
     fn from(error: serde_json::Error) -> TraceFault {
         // serde_json counts lines within the text it was given, which is one line here.
         let text = error.to_string();
-        let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
-        TraceFault::Json(format!("not a line of this format: {what} (near byte {})", error.column()))
+        let what = text
+            .rsplit_once(" at line ")
+            .map_or(text.as_str(), |(what, _)| what);
+        TraceFault::Json(format!(
+            "not a line of this format: {what} (near byte {})",
+            error.column()
+        ))
     }
 }
 

@@ -3,7 +3,12 @@
 //! Invariant: the columns of a `TraceHeader` that was parsed hold all of position and rotation, name nothing
 //! twice, and its bounds are finite and in order.
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use super::error::TraceFault;
 use crate::limits::{TRACE_COLUMNS_MAX, TRACE_METRES_MAX};
@@ -118,7 +123,10 @@ impl Columns {
     /// Finds the columns among the header's `fields`.
     fn of(fields: &[String]) -> Result<Columns, TraceFault> {
         if fields.len() > TRACE_COLUMNS_MAX {
-            return Err(TraceFault::TooMany { what: "columns", bound: TRACE_COLUMNS_MAX as u64 });
+            return Err(TraceFault::TooMany {
+                what: "columns",
+                bound: TRACE_COLUMNS_MAX as u64,
+            });
         }
         let mut known = Vec::new();
         let position = Self::group(fields, &mut known, ["px", "py", "pz"], true)?.unwrap_or_default();
@@ -138,7 +146,15 @@ impl Columns {
             }
             extras.push((name.clone(), index));
         }
-        Ok(Columns { count: fields.len() + 3, position, rotation, velocity, angular, sleep, extras })
+        Ok(Columns {
+            count: fields.len() + 3,
+            position,
+            rotation,
+            velocity,
+            angular,
+            sleep,
+            extras,
+        })
     }
 
     /// The places of the named columns: of all, or of none where they may be absent.
@@ -148,7 +164,12 @@ impl Columns {
         names: [&str; N],
         required: bool,
     ) -> Result<Option<[usize; N]>, TraceFault> {
-        let found = names.map(|name| fields.iter().position(|field| field == name).map(|place| place + 3));
+        let found = names.map(|name| {
+            fields
+                .iter()
+                .position(|field| field == name)
+                .map(|place| place + 3)
+        });
         if !required && found.iter().all(Option::is_none) {
             return Ok(None);
         }
@@ -179,6 +200,33 @@ pub(crate) mod tests {
     /// The columns of a recording with everything.
     pub(crate) const FULL: &str = "px py pz qx qy qz qw vx vy vz health wx wy wz sleep";
 
+    /// The lines as a zstd stream.
+    pub(crate) fn packed(lines: &[String]) -> std::io::Cursor<Vec<u8>> {
+        std::io::Cursor::new(zstd::encode_all(lines.join("\n").as_bytes(), 1).unwrap())
+    }
+
+    /// A recording of the repository's own; `None`, and a printed line, where it was not shipped.
+    pub(crate) fn own_trace(name: &str) -> Option<std::path::PathBuf> {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        at_hand(path.join("tests/data").join(format!("{name}.jsonl.zst")))
+    }
+
+    /// A full recording, from the directory `ACKLINE_TRACES` or else beside the project; `None`, and a printed
+    /// line, where there is none.
+    pub(crate) fn shared_trace(name: &str) -> Option<std::path::PathBuf> {
+        let beside = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces");
+        let directory = std::env::var_os("ACKLINE_TRACES").map_or(beside, Into::into);
+        at_hand(directory.join(format!("{name}.jsonl.zst")))
+    }
+
+    fn at_hand(path: std::path::PathBuf) -> Option<std::path::PathBuf> {
+        if !path.is_file() {
+            println!("skipped: {} is not here", path.display());
+            return None;
+        }
+        Some(path)
+    }
+
     #[test]
     fn columns_are_found_by_name() {
         let header = TraceHeader::parse(header_line(FULL).as_bytes()).unwrap();
@@ -186,8 +234,7 @@ pub(crate) mod tests {
         assert_eq!(header.columns.rotation, [6, 7, 8, 9]);
         assert_eq!(header.columns.angular, Some([14, 15, 16]));
         assert_eq!(header.columns.extras, [("health".to_owned(), 13)]);
-        let header =
-            TraceHeader::parse(header_line("ammo qw qz qy qx pz py px").as_bytes()).unwrap();
+        let header = TraceHeader::parse(header_line("ammo qw qz qy qx pz py px").as_bytes()).unwrap();
         assert_eq!(header.columns.position, [10, 9, 8]);
         assert_eq!(header.columns.velocity, None);
         assert_eq!(header.columns.extras, [("ammo".to_owned(), 3)]);
@@ -200,22 +247,45 @@ pub(crate) mod tests {
             ("{".to_owned(), "near byte 1"),
             ("[]".to_owned(), "not a line of this format"),
             (good.replace("\"name\"", "\"mane\""), "missing field `name`"),
-            (good.replace("gst-trace 1", "gst-trace 2"), "only 'gst-trace 1' is read"),
-            (good.replace("\"unit\":\"m\"", "\"unit\":\"ft\""), "only 'm' is read"),
-            (good.replace("[-100,-100,-100]", "[-100,200,-100]"), "out of order"),
-            (good.replace("[-100,-100,-100]", "[-100,-1e300,-100]"), "beyond 1000000 m"),
+            (
+                good.replace("gst-trace 1", "gst-trace 2"),
+                "only 'gst-trace 1' is read",
+            ),
+            (
+                good.replace("\"unit\":\"m\"", "\"unit\":\"ft\""),
+                "only 'm' is read",
+            ),
+            (
+                good.replace("[-100,-100,-100]", "[-100,200,-100]"),
+                "out of order",
+            ),
+            (
+                good.replace("[-100,-100,-100]", "[-100,-1e300,-100]"),
+                "beyond 1000000 m",
+            ),
             (good.replace("[-100,-100,-100]", "[-100,-100]"), "length"),
-            (good.replace("[-100,-100,-100]", "[-100,1e999,-100]"), "number out of range"),
+            (
+                good.replace("[-100,-100,-100]", "[-100,1e999,-100]"),
+                "number out of range",
+            ),
             (good.replace("20.0", "0"), "tick_hz is 0"),
             (good.replace("\"px\"", "\"x\""), "column 'px' is missing"),
             (good.replace("\"wz\"", "\"py\""), "column 'wz' is missing"),
             (good.replace("\"sleep\"", "\"qw\""), "column 'qw' is named twice"),
-            (good.replace("\"sleep\"", "\"health\""), "column 'health' is named twice"),
+            (
+                good.replace("\"sleep\"", "\"health\""),
+                "column 'health' is named twice",
+            ),
         ] {
             let error = TraceHeader::parse(bad.as_bytes()).expect_err(part).to_string();
             assert!(error.contains(part), "{error} should say {part}");
         }
         let many = format!("{FULL} {}", (0..32).map(|n| format!("x{n} ")).collect::<String>());
-        assert!(TraceHeader::parse(header_line(&many).as_bytes()).unwrap_err().to_string().contains("32"));
+        assert!(
+            TraceHeader::parse(header_line(&many).as_bytes())
+                .unwrap_err()
+                .to_string()
+                .contains("32")
+        );
     }
 }

@@ -5,7 +5,9 @@
 //! the schema an origin publishes, [`info`] says what a file holds. A file is not trusted: whatever its bytes,
 //! it is read or refused with one sentence, never a panic.
 
+mod conversion;
 pub mod error;
+mod facts;
 pub mod header;
 pub mod info;
 pub mod reader;

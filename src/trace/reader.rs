@@ -7,7 +7,12 @@
 //! that are alive at that point (despawns apply first, then spawns, then observations); an id's generation rises with
 //! each spawn and its segment never falls within a generation; all numbers are finite and in their bounds.
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use super::error::{TraceError, TraceFault};
 use super::header::TraceHeader;
@@ -45,7 +50,10 @@ pub struct TraceReader {
 
 impl fmt::Debug for TraceReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TraceReader").field("file", &self.file).field("line", &self.line).finish_non_exhaustive()
+        f.debug_struct("TraceReader")
+            .field("file", &self.file)
+            .field("line", &self.line)
+            .finish_non_exhaustive()
     }
 }
 
@@ -65,8 +73,7 @@ impl TraceReader {
     /// # Errors
     /// The bytes are no zstd stream, or the header is refused.
     pub fn from_stream(name: &str, stream: impl Read + Send + 'static) -> Result<TraceReader, TraceError> {
-        let decoder =
-            zstd::Decoder::new(stream).map_err(|error| TraceFault::Stream(error).at(name, 0))?;
+        let decoder = zstd::Decoder::new(stream).map_err(|error| TraceFault::Stream(error).at(name, 0))?;
         let mut stream = Box::new(BufReader::new(decoder));
         let mut buffer = Vec::new();
         let header = match read_line(&mut stream, &mut buffer) {
@@ -121,7 +128,10 @@ impl TraceReader {
         let record = TraceRecord::parse(&self.buffer, self.line, &self.header)?;
         self.rows = self.rows.saturating_add(record.rows());
         if self.rows > TRACE_ROWS_MAX {
-            return Err(TraceFault::TooMany { what: "rows in one file", bound: TRACE_ROWS_MAX });
+            return Err(TraceFault::TooMany {
+                what: "rows in one file",
+                bound: TRACE_ROWS_MAX,
+            });
         }
         self.check_time(&record)?;
         for entity in &record.despawned {
@@ -140,7 +150,11 @@ impl TraceReader {
         let (t, time) = (record.t, record.time);
         let least = self.last.map_or(0.0, |(_, last)| last);
         if !(least..=TRACE_SECONDS_MAX).contains(&time) {
-            return Err(TraceFault::Time { time, least, most: TRACE_SECONDS_MAX });
+            return Err(TraceFault::Time {
+                time,
+                least,
+                most: TRACE_SECONDS_MAX,
+            });
         }
         if let Some((last, _)) = self.last.filter(|(last, _)| *last >= t) {
             return Err(TraceFault::CountDidNotRise { t, last });
@@ -153,18 +167,35 @@ impl TraceReader {
         let Entity { id, generation } = entity;
         if let Some(life) = self.lives.get(&id) {
             if life.alive {
-                let alive = Entity { id, generation: life.generation };
+                let alive = Entity {
+                    id,
+                    generation: life.generation,
+                };
                 return Err(TraceFault::StillAlive { entity, alive });
             }
             if life.generation >= generation {
-                return Err(TraceFault::GenerationDidNotRise { entity, last: life.generation });
+                return Err(TraceFault::GenerationDidNotRise {
+                    entity,
+                    last: life.generation,
+                });
             }
         }
         if self.live >= SLOTS_MAX {
-            return Err(TraceFault::TooMany { what: "entities alive at once", bound: SLOTS_MAX as u64 });
+            return Err(TraceFault::TooMany {
+                what: "entities alive at once",
+                bound: SLOTS_MAX as u64,
+            });
         }
         self.live += 1;
-        self.lives.insert(id, Life { generation, alive: true, segment: None, observed_line: 0 });
+        self.lives.insert(
+            id,
+            Life {
+                generation,
+                alive: true,
+                segment: None,
+                observed_line: 0,
+            },
+        );
         Ok(())
     }
 
@@ -182,7 +213,11 @@ impl TraceReader {
         }
         life.observed_line = line;
         if let Some(last) = life.segment.filter(|last| *last > row.segment) {
-            return Err(TraceFault::SegmentFell { entity: row.entity, segment: row.segment, last });
+            return Err(TraceFault::SegmentFell {
+                entity: row.entity,
+                segment: row.segment,
+                last,
+            });
         }
         life.segment = Some(row.segment);
         Ok(())
@@ -223,5 +258,261 @@ fn read_line(stream: &mut impl BufRead, buffer: &mut Vec<u8>) -> Result<bool, Tr
     if buffer.last() == Some(&b'\n') {
         buffer.pop();
     }
-    if buffer.len() > TRACE_LINE_MAX { Err(TraceFault::LineTooLong) } else { Ok(read > 0) }
+    if buffer.len() > TRACE_LINE_MAX {
+        Err(TraceFault::LineTooLong)
+    } else {
+        Ok(read > 0)
+    }
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+mod tests {
+    use super::*;
+    use crate::trace::header::tests::{FULL, header_line, own_trace, packed};
+    use proptest::prelude::*;
+    use std::io::Cursor;
+
+    const CALM: &str = "0,0,0,0,0,0,1,0,0,0,null,0,0,0,0";
+
+    fn row(id: u32, generation: u32, segment: u32) -> String {
+        format!("[{id},{generation},{segment},{CALM}]")
+    }
+
+    fn record(t: u32, spawn: &str, despawn: &str, obs: &str) -> String {
+        let time = f64::from(t);
+        format!(
+            r#"{{"t":{t},"time":{time},"spawn":[{spawn}],"despawn":[{despawn}],"obs":[{obs}],"event":[]}}"#
+        )
+    }
+
+    fn spawn(id: u32, generation: u32) -> String {
+        format!(r#"{{"id":{id},"gen":{generation},"kind":"car","model":{{"deep":[1]}}}}"#)
+    }
+
+    fn end(id: u32, generation: u32) -> String {
+        format!(r#"{{"id":{id},"gen":{generation}}}"#)
+    }
+
+    /// Reads a header and these records; the records, or the first error as it is shown.
+    fn read(records: &[String]) -> Result<Vec<TraceRecord>, String> {
+        let mut lines = vec![header_line(FULL)];
+        lines.extend_from_slice(records);
+        let mut reader = TraceReader::from_stream("memory", packed(&lines)).unwrap();
+        let read: Result<Vec<_>, _> = reader.by_ref().collect();
+        assert!(reader.next().is_none(), "nothing comes after the end or an error");
+        read.map_err(|error| error.to_string())
+    }
+
+    fn refused(records: &[String], line: u64, part: &str) {
+        let error = read(records).expect_err(part);
+        assert!(
+            error.starts_with(&format!("memory, line {line}: ")),
+            "{error} should name line {line}"
+        );
+        assert!(error.contains(part), "{error} should say {part}");
+    }
+
+    #[test]
+    fn columns_are_read_by_name_and_ids_are_used_again() {
+        let first = record(
+            0,
+            &spawn(7, 0),
+            "",
+            "[7,0,2,1,2,3,0,0,0,-1,4,5,6,80,0.1,0.2,0.3,1]",
+        );
+        let again = record(1, &spawn(7, 1), &end(7, 0), &row(7, 1, 0));
+        let blank = r#"{"t":5,"time":1.0,"spawn":[],"despawn":[],"obs":[[7,1,1,1,2,3,0,0,0,-1,null,null,null,null,null,null,null,null]],
+            "event":[{"kind":"hit","id":7,"by":3,"at":[1,2]},{"kind":"clock"}]}"#;
+        let records = read(&[first, again, blank.replace('\n', " ")]).unwrap();
+        let seen = &records[0].observed[0];
+        assert_eq!(seen.entity, Entity { id: 7, generation: 0 });
+        assert_eq!((seen.segment, seen.sleep), (2, true));
+        assert_eq!(
+            (seen.position, seen.rotation),
+            ([1.0, 2.0, 3.0], [0.0, 0.0, 0.0, -1.0])
+        );
+        assert_eq!(
+            (seen.velocity, seen.angular),
+            (Some([4.0, 5.0, 6.0]), Some([0.1, 0.2, 0.3]))
+        );
+        assert_eq!(seen.extras, [Some(80)]);
+        assert_eq!(records[1].despawned, [Entity { id: 7, generation: 0 }]);
+        let unknown = &records[2].observed[0];
+        assert_eq!((unknown.velocity, unknown.angular), (None, None));
+        assert_eq!((unknown.sleep, &unknown.extras[..]), (false, &[None][..]));
+        let event = &records[2].events[0];
+        assert_eq!((event.kind.as_str(), event.id), ("hit", Some(7)));
+        assert_eq!(event.rest.keys().collect::<Vec<_>>(), ["at", "by"]);
+        assert_eq!(records[2].events[1].id, None);
+    }
+
+    /// SPEC ID2: an identity is used once, and nothing of an older generation touches a newer one.
+    #[test]
+    fn id2_identities_that_contradict_each_other_are_refused() {
+        let born = record(0, &spawn(1, 1), "", "");
+        let gone = record(1, "", &end(1, 1), "");
+        refused(
+            &[born.clone(), record(1, &spawn(1, 2), "", "")],
+            3,
+            "entity 1#2 spawns while 1#1 is alive",
+        );
+        let text = "entity 1#1 spawns, but id 1 had generation 1 before";
+        refused(
+            &[born.clone(), gone.clone(), record(2, &spawn(1, 1), "", "")],
+            4,
+            text,
+        );
+        refused(
+            &[born.clone(), gone.clone(), record(2, &spawn(1, 0), "", "")],
+            4,
+            "had generation 1 before",
+        );
+        refused(
+            &[born.clone(), gone.clone(), record(2, "", "", &row(1, 1, 0))],
+            4,
+            "observation of entity 1#1, which is not alive",
+        );
+        refused(
+            &[born.clone(), gone.clone(), record(2, "", &end(1, 1), "")],
+            4,
+            "despawn of entity 1#1, which is not alive",
+        );
+        refused(
+            &[born.clone(), record(1, "", "", &row(1, 0, 0))],
+            3,
+            "(generation 1 of id 1 is)",
+        );
+        refused(
+            &[born.clone(), record(1, "", "", &row(2, 0, 0))],
+            3,
+            "entity 2#0, which is not alive",
+        );
+        let twice = format!("{},{}", row(1, 1, 0), row(1, 1, 0));
+        refused(
+            &[born.clone(), record(1, "", "", &twice)],
+            3,
+            "1#1 is observed twice",
+        );
+        let fell = [
+            born.clone(),
+            record(1, "", "", &row(1, 1, 5)),
+            record(2, "", "", &row(1, 1, 4)),
+        ];
+        refused(&fell, 4, "segment of entity 1#1 is 4 after 5");
+        assert!(read(&[born, gone, record(2, &spawn(1, 4), "", &row(1, 4, 0))]).is_ok());
+    }
+
+    #[test]
+    fn times_that_go_back_are_refused() {
+        let good = record(3, "", "", "");
+        for time in ["-0.5", "1e300"] {
+            let bad = good.replace("\"time\":3", &format!("\"time\":{time}"));
+            refused(&[bad], 2, "s, but must lie from 0 (the record before) to 10000000 s");
+        }
+        refused(&[good.clone(), good.clone()], 3, "t is 3 after 3");
+        refused(
+            &[good.clone(), record(2, "", "", "")],
+            3,
+            "time is 2 s, but must lie from 3",
+        );
+        let back = good.replace("\"t\":3", "\"t\":2");
+        refused(&[good, back], 3, "t is 2 after 3");
+    }
+
+    #[test]
+    fn bounds_are_kept() {
+        let long = format!("{{\"t\":0,\"note\":\"{}\"}}", "x".repeat(TRACE_LINE_MAX));
+        refused(&[long], 2, "longer than 4194304 bytes");
+        let crowd = |ids: core::ops::Range<u32>| {
+            ids.map(|id| format!(r#"{{"id":{id},"gen":0,"kind":"c"}}"#))
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        let most = SLOTS_MAX as u32;
+        let full = record(0, &crowd(0..most), "", "");
+        assert_eq!(read(&[full.clone()]).unwrap()[0].spawned.len(), SLOTS_MAX);
+        refused(
+            &[full, record(1, &crowd(most..most + 1), "", "")],
+            3,
+            "more than 32768 entities alive at once",
+        );
+    }
+
+    #[test]
+    fn damaged_streams_are_refused() {
+        let whole = packed(&[header_line(FULL), record(0, &spawn(1, 0), "", &row(1, 0, 0))]).into_inner();
+        for length in 0..whole.len() {
+            let cut = Cursor::new(whole[..length].to_vec());
+            let error = match TraceReader::from_stream("memory", cut) {
+                Err(error) => error,
+                Ok(mut reader) => reader.find_map(Result::err).expect("a cut stream is an error"),
+            };
+            let text = error.to_string();
+            assert!(
+                text.contains("damaged or cut off") || (length == 0 && text.contains("is empty")),
+                "{text}"
+            );
+        }
+        let mut trailing = whole;
+        trailing.extend_from_slice(b"garbage");
+        let mut reader = TraceReader::from_stream("memory", Cursor::new(trailing)).unwrap();
+        assert!(reader.any(|item| item.is_err()));
+        let plain = TraceReader::from_stream("memory", Cursor::new(header_line(FULL).into_bytes()));
+        assert!(plain.unwrap_err().to_string().contains("zstd stream is damaged"));
+        let missing = TraceReader::open("no-such-file.jsonl.zst")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            missing.starts_with("no-such-file.jsonl.zst: cannot be opened"),
+            "{missing}"
+        );
+    }
+
+    #[test]
+    fn own_recordings_are_read() {
+        for (name, records) in [("qw_4on4_dm2_600", 600), ("rl_2016_3v3_800", 800)] {
+            let Some(path) = own_trace(name) else { continue };
+            let reader = TraceReader::open(path).unwrap();
+            assert_eq!(reader.map(Result::unwrap).count(), records, "{name}");
+        }
+    }
+
+    proptest! {
+        /// No bytes make the reader panic or give out a record that breaks its word.
+        #[test]
+        fn no_damage_panics(place in 0usize..4000, with in prop::collection::vec(any::<u8>(), 0..8)) {
+            let mut text = [
+                header_line(FULL),
+                record(0, &format!("{},{}", spawn(1, 0), spawn(2, 3)), "", &row(1, 0, 0)),
+                record(1, &spawn(1, 1), &end(1, 0), &format!("{},{}", row(2, 3, 1), row(1, 1, 0))),
+            ].join("\n").into_bytes();
+            let start = place % text.len();
+            let end = (start + with.len()).min(text.len());
+            text.splice(start..end, with.iter().copied());
+            for bytes in [zstd::encode_all(&text[..], 1).unwrap(), text] {
+                if let Ok(reader) = TraceReader::from_stream("memory", Cursor::new(bytes)) {
+                    for record in reader.flatten() {
+                        prop_assert!(record.time.is_finite());
+                        prop_assert!(record.observed.iter().all(|row| row.position.iter().all(|p| p.abs() <= 1e6)));
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn no_damage_to_the_stream_panics(place in any::<usize>(), flip in 1u8..) {
+            let mut bytes = packed(&[header_line(FULL), record(0, &spawn(1, 0), "", &row(1, 0, 0))]).into_inner();
+            let place = place % bytes.len();
+            bytes[place] ^= flip;
+            if let Ok(reader) = TraceReader::from_stream("memory", Cursor::new(bytes)) {
+                let _ = reader.count();
+            }
+        }
+    }
 }

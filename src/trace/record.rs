@@ -3,7 +3,12 @@
 //! A row is checked by itself here (columns, numbers, bounds); what depends on earlier records is the
 //! reader's. Units: metres, seconds, radians.
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use super::error::TraceFault;
 use super::header::TraceHeader;
@@ -119,8 +124,14 @@ impl TraceRecord {
         let mut spawned = Vec::with_capacity(raw.spawn.len());
         for spawn in raw.spawn {
             check_kind(&spawn.kind)?;
-            let entity = Entity { id: spawn.id, generation: spawn.generation };
-            spawned.push(TraceSpawn { entity, kind: spawn.kind });
+            let entity = Entity {
+                id: spawn.id,
+                generation: spawn.generation,
+            };
+            spawned.push(TraceSpawn {
+                entity,
+                kind: spawn.kind,
+            });
         }
         let mut observed = Vec::with_capacity(raw.obs.len());
         for row in &raw.obs {
@@ -134,9 +145,20 @@ impl TraceRecord {
         let despawned = raw
             .despawn
             .iter()
-            .map(|despawn| Entity { id: despawn.id, generation: despawn.generation })
+            .map(|despawn| Entity {
+                id: despawn.id,
+                generation: despawn.generation,
+            })
             .collect();
-        Ok(TraceRecord { line, t: raw.t, time: raw.time, despawned, spawned, observed, events })
+        Ok(TraceRecord {
+            line,
+            t: raw.t,
+            time: raw.time,
+            despawned,
+            spawned,
+            observed,
+            events,
+        })
     }
 
     /// Rows of the record, itself included: what [`TRACE_ROWS_MAX`](crate::limits::TRACE_ROWS_MAX) counts.
@@ -158,10 +180,20 @@ impl TraceRow {
     fn parse(row: &[Option<f64>], header: &TraceHeader) -> Result<TraceRow, TraceFault> {
         let columns = &header.columns;
         if row.len() != columns.count {
-            return Err(TraceFault::ColumnCount { got: row.len(), expected: columns.count });
+            return Err(TraceFault::ColumnCount {
+                got: row.len(),
+                expected: columns.count,
+            });
         }
-        let entity = Entity { id: identity(row, 0, "id")?, generation: identity(row, 1, "gen")? };
-        let cells = Cells { row, entity, fields: &header.fields };
+        let entity = Entity {
+            id: identity(row, 0, "id")?,
+            generation: identity(row, 1, "gen")?,
+        };
+        let cells = Cells {
+            row,
+            entity,
+            fields: &header.fields,
+        };
         let mut position = [0.0; 3];
         let bounds = header.min.iter().zip(&header.max);
         for ((place, index), (min, max)) in position.iter_mut().zip(columns.position).zip(bounds) {
@@ -220,17 +252,28 @@ impl Cells<'_> {
     }
 
     fn name(&self, index: usize) -> String {
-        index.checked_sub(3).and_then(|field| self.fields.get(field)).cloned().unwrap_or_default()
+        index
+            .checked_sub(3)
+            .and_then(|field| self.fields.get(field))
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// A number from `min` to `max`.
     fn within(&self, index: usize, min: f64, max: f64) -> Result<f64, TraceFault> {
         match self.get(index) {
             Some(value) if (min..=max).contains(&value) => Ok(value),
-            Some(value) => {
-                Err(TraceFault::OutOfRange { column: self.name(index), entity: self.entity, value, min, max })
-            }
-            None => Err(TraceFault::Null { column: self.name(index), entity: self.entity }),
+            Some(value) => Err(TraceFault::OutOfRange {
+                column: self.name(index),
+                entity: self.entity,
+                value,
+                min,
+                max,
+            }),
+            None => Err(TraceFault::Null {
+                column: self.name(index),
+                entity: self.entity,
+            }),
         }
     }
 
@@ -243,7 +286,11 @@ impl Cells<'_> {
         if value.fract() == 0.0 {
             Ok(Some(value as i64))
         } else {
-            Err(TraceFault::NotWhole { column: self.name(index), entity: self.entity, value })
+            Err(TraceFault::NotWhole {
+                column: self.name(index),
+                entity: self.entity,
+                value,
+            })
         }
     }
 
@@ -253,7 +300,12 @@ impl Cells<'_> {
         match columns.iter().filter(|index| self.get(**index).is_none()).count() {
             0 => {}
             3 => return Ok(None),
-            _ => return Err(TraceFault::PartlyNull { what, entity: self.entity }),
+            _ => {
+                return Err(TraceFault::PartlyNull {
+                    what,
+                    entity: self.entity,
+                });
+            }
         }
         let mut rate = [0.0; 3];
         for (place, index) in rate.iter_mut().zip(columns) {

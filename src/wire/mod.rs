@@ -4,8 +4,10 @@
 
 pub mod bits;
 pub mod bytes;
+#[cfg(any(feature = "client", feature = "relay"))]
 pub mod handshake;
 pub mod report;
+#[cfg(any(feature = "client", feature = "relay"))]
 pub mod seal;
 pub mod snapshot;
 pub mod stream;

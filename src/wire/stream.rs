@@ -1,1 +1,254 @@
-//! stream
+//! The reliable ordered stream: messages that must arrive, inside the same datagrams (SPEC CTL1).
+//!
+//! One sender, one receiver. A message has a number; a block of a datagram carries some messages with
+//! consecutive numbers; the receiver's report says which number it expects next. What is not acknowledged
+//! after a resend time goes again. Bounded at both ends in messages and bytes: a sender that runs full says so
+//! and the caller decides (FAULTS 39, THREATS 71).
+
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::VecDeque;
+
+use super::bytes::{ByteReader, ByteWriter, ReadError, varint_bytes};
+use crate::limits::{MESSAGE_BYTES_MAX, STREAM_BYTES_MAX, STREAM_MESSAGES_MAX};
+
+/// The stream has no room: too much is waiting to be acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the reliable stream is full: {messages} messages of {bytes} bytes wait to be acknowledged")]
+pub struct StreamFull {
+    /// Messages waiting.
+    pub messages: usize,
+    /// Their bytes.
+    pub bytes: usize,
+}
+
+struct Waiting {
+    bytes: Vec<u8>,
+    sent_us: Option<u64>,
+}
+
+/// The sending end.
+#[derive(Default)]
+pub struct StreamSender {
+    first: u32,
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
+}
+
+impl StreamSender {
+    /// Queues a message of at most [`MESSAGE_BYTES_MAX`] bytes.
+    ///
+    /// # Errors
+    /// [`StreamFull`] when the bound on waiting messages or bytes is reached; nothing is queued then.
+    pub fn push(&mut self, message: &[u8]) -> Result<(), StreamFull> {
+        debug_assert!(message.len() <= MESSAGE_BYTES_MAX);
+        if self.waiting.len() >= STREAM_MESSAGES_MAX || self.bytes + message.len() > STREAM_BYTES_MAX {
+            return Err(StreamFull { messages: self.waiting.len(), bytes: self.bytes });
+        }
+        self.bytes += message.len();
+        self.waiting.push_back(Waiting { bytes: message.to_vec(), sent_us: None });
+        Ok(())
+    }
+
+    /// Takes the receiver's word that it expects `next`: all before it is done. Numbers out of range are
+    /// ignored (THREATS 46).
+    pub fn acknowledge(&mut self, next: u32) {
+        let done = usize::try_from(next.wrapping_sub(self.first)).unwrap_or(usize::MAX);
+        if done <= self.waiting.len() {
+            for message in self.waiting.drain(..done) {
+                self.bytes -= message.bytes.len();
+            }
+            self.first = next;
+        }
+    }
+
+    /// Messages waiting to be acknowledged.
+    #[must_use]
+    pub fn backlog(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// True when a block would carry something at `now_us`.
+    #[must_use]
+    pub fn is_due(&self, now_us: u64, resend_us: u64) -> bool {
+        self.waiting.iter().any(|message| due(message, now_us, resend_us))
+    }
+
+    /// Writes a block of messages that are due, in at most `room` bytes; false, and nothing written, when none
+    /// is due or the first does not fit. The block: first number, count, then length and bytes of each.
+    pub fn put_block(&mut self, now_us: u64, resend_us: u64, room: usize, out: &mut impl ByteWriter) -> bool {
+        let Some(skip) = self.waiting.iter().position(|message| due(message, now_us, resend_us)) else {
+            return false;
+        };
+        let first = self.first.wrapping_add(u32::try_from(skip).unwrap_or(0));
+        let mut used = varint_bytes(first) + 1;
+        let mut count = 0u8;
+        for message in self.waiting.iter().skip(skip) {
+            used += varint_bytes(u32::try_from(message.bytes.len()).unwrap_or(0)) + message.bytes.len();
+            if used > room || usize::from(count) >= STREAM_MESSAGES_MAX {
+                break;
+            }
+            count += 1;
+        }
+        if count == 0 {
+            return false;
+        }
+        out.put_varint(first);
+        out.put_u8(count);
+        for message in self.waiting.iter_mut().skip(skip).take(usize::from(count)) {
+            out.put_varint(u32::try_from(message.bytes.len()).unwrap_or(0));
+            out.put(&message.bytes);
+            message.sent_us = Some(now_us);
+        }
+        true
+    }
+}
+
+fn due(message: &Waiting, now_us: u64, resend_us: u64) -> bool {
+    message.sent_us.is_none_or(|sent| now_us.saturating_sub(sent) >= resend_us)
+}
+
+/// The receiving end. Messages that overtake wait in a bounded window.
+#[derive(Default)]
+pub struct StreamReceiver {
+    next: u32,
+    early: VecDeque<Option<Vec<u8>>>,
+    ready: VecDeque<Vec<u8>>,
+}
+
+impl StreamReceiver {
+    /// The number expected next: goes into every report.
+    #[must_use]
+    pub fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// Reads a block. Duplicates and messages too far ahead are dropped.
+    ///
+    /// # Errors
+    /// [`ReadError`] when the block is malformed; then nothing of it is taken.
+    pub fn receive(&mut self, reader: &mut ByteReader<'_>) -> Result<(), ReadError> {
+        let mut check = *reader;
+        let first = check.varint()?;
+        let count = check.u8()?;
+        if count == 0 || usize::from(count) > STREAM_MESSAGES_MAX {
+            return Err(ReadError::OutOfRange);
+        }
+        let mut messages = check;
+        for _ in 0..count {
+            message(&mut check)?;
+        }
+        for index in 0..u32::from(count) {
+            let bytes = message(&mut messages)?;
+            self.take(first.wrapping_add(index), bytes);
+        }
+        *reader = check;
+        Ok(())
+    }
+
+    fn take(&mut self, number: u32, bytes: &[u8]) {
+        let ahead = usize::try_from(number.wrapping_sub(self.next)).unwrap_or(usize::MAX);
+        if ahead >= STREAM_MESSAGES_MAX {
+            return;
+        }
+        if self.early.len() <= ahead {
+            self.early.resize(ahead + 1, None);
+        }
+        if let Some(place) = self.early.get_mut(ahead)
+            && place.is_none()
+        {
+            *place = Some(bytes.to_vec());
+        }
+        while let Some(Some(_)) = self.early.front() {
+            if self.ready.len() >= STREAM_MESSAGES_MAX {
+                return;
+            }
+            if let Some(Some(message)) = self.early.pop_front() {
+                self.ready.push_back(message);
+                self.next = self.next.wrapping_add(1);
+            }
+        }
+    }
+
+    /// The next message in order.
+    pub fn pop(&mut self) -> Option<Vec<u8>> {
+        self.ready.pop_front()
+    }
+}
+
+fn message<'a>(reader: &mut ByteReader<'a>) -> Result<&'a [u8], ReadError> {
+    let length = usize::try_from(reader.varint()?).unwrap_or(usize::MAX);
+    if length > MESSAGE_BYTES_MAX { Err(ReadError::OutOfRange) } else { reader.bytes(length) }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// SPEC CTL1: whatever is lost, doubled or reordered, each message comes once and in order.
+        #[test]
+        fn ctl1_messages_come_once_and_in_order(fates in prop::collection::vec(0u8..8, 50..300), start: u32) {
+            let mut sender = StreamSender { first: start, ..StreamSender::default() };
+            let mut receiver = StreamReceiver { next: start, ..StreamReceiver::default() };
+            let (mut pushed, mut popped) = (0u32, Vec::new());
+            let mut held: Vec<Vec<u8>> = Vec::new();
+            for (step, fate) in (0u64..).zip(fates.iter().chain(core::iter::repeat_n(&7, 200))) {
+                if step < fates.len() as u64 && sender.push(&pushed.to_le_bytes()).is_ok() {
+                    pushed += 1;
+                }
+                let mut block = Vec::new();
+                if sender.put_block(step * 10, 25, 40, &mut block) {
+                    held.push(block);
+                }
+                match fate {
+                    0 | 1 => drop(held.pop()),
+                    2 => {}
+                    3 if !held.is_empty() => {
+                        let block = held.remove(0);
+                        receiver.receive(&mut ByteReader::new(&block)).unwrap();
+                        held.push(block);
+                    }
+                    _ => for block in held.drain(..).rev() {
+                        receiver.receive(&mut ByteReader::new(&block)).unwrap();
+                    },
+                }
+                while let Some(message) = receiver.pop() {
+                    popped.push(u32::from_le_bytes(message.try_into().unwrap()));
+                }
+                if fate % 2 == 1 {
+                    sender.acknowledge(receiver.next());
+                }
+            }
+            prop_assert_eq!(popped, (0..pushed).collect::<Vec<_>>());
+            prop_assert_eq!(sender.backlog(), 0);
+        }
+    }
+
+    /// FAULTS 39: a receiver that acknowledges nothing pins a bounded queue.
+    #[test]
+    fn faults_39_a_silent_receiver_pins_a_bounded_queue() {
+        let mut sender = StreamSender::default();
+        let refused = (0..1000).filter(|_| sender.push(&[0; 100]).is_err()).count();
+        assert_eq!((sender.backlog(), refused), (STREAM_MESSAGES_MAX, 1000 - STREAM_MESSAGES_MAX));
+        sender.acknowledge(u32::MAX);
+        sender.acknowledge(65);
+        assert_eq!(sender.backlog(), 64, "threats 46: numbers never sent are ignored");
+        sender.acknowledge(64);
+        assert_eq!(sender.backlog(), 0);
+        let large = [0; MESSAGE_BYTES_MAX];
+        while sender.push(&large).is_ok() {}
+        assert!(sender.bytes <= STREAM_BYTES_MAX);
+    }
+
+    #[test]
+    fn malformed_blocks_take_nothing() {
+        let mut receiver = StreamReceiver::default();
+        for bytes in [&[0u8][..], &[0, 0], &[0, 65], &[0, 2, 1, 5], &[0, 1, 0xFF, 0xFF, 3]] {
+            assert!(receiver.receive(&mut ByteReader::new(bytes)).is_err());
+        }
+        assert_eq!((receiver.next(), receiver.pop()), (0, None));
+    }
+}

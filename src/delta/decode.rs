@@ -1,0 +1,501 @@
+//! Reads bodies: every entry checked against the layout and the baseline, nothing trusted (SPEC TAB2).
+//!
+//! Invariant: a body that decodes re-encodes to the same bytes; every other body is refused with a reason and
+//! leaves nothing behind. Work and memory are bounded by the bytes given.
+
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::arithmetic_side_effects
+)]
+
+use super::codes::{self, GAP, ID, LIFE};
+use super::encode::{ROTATION_CODE, WIDE_CODE};
+use super::layout::{Layout, RateLayout};
+use super::prediction::predicted;
+use crate::limits::{EXTRA_FIELDS_MAX, SLOTS_MAX};
+use crate::state::entity::{Departure, Entity};
+use crate::state::record::{Motion, Record};
+use crate::state::rotation::Rotation;
+use crate::state::slots::Slot;
+use crate::wire::bits::BitReader;
+use crate::wire::bytes::ReadError;
+
+/// Fewest bits of an entry with its gap: a gap of one bit, kind, age and an empty mask of two bits.
+const ENTRY_BITS_MIN: usize = 5;
+
+/// Why a body was refused. The whole body is: nothing of it may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum DecodeError {
+    /// The bytes end before the last entry does.
+    #[error("the body ends within an entry")]
+    Short,
+    /// Bits are left after the last entry.
+    #[error("the body has bits after its last entry")]
+    Trailing,
+    /// A value in a form other than its one legal form.
+    #[error("a value of the body is not in its one legal form")]
+    NotCanonical,
+    /// A number its field cannot hold.
+    #[error("a value of the body is outside its field's range")]
+    OutOfRange,
+    /// More entries announced than the bytes can hold.
+    #[error("the body announces more entries than its bytes can hold")]
+    CountRange,
+    /// A slot outside the world.
+    #[error("an entry's slot is outside the world")]
+    SlotRange,
+    /// An update, removal or waking of a slot the baseline does not have.
+    #[error("an entry changes a slot its baseline does not have")]
+    NoSuchMember,
+    /// A time before zero, or an observation before the baseline's.
+    #[error("a time of the body is before zero or before its baseline's")]
+    TimeRange,
+    /// A class the schema does not name.
+    #[error("an entry's class is not among the schema's")]
+    BadClass,
+    /// A way of departing that does not exist.
+    #[error("an entry's departure is unknown")]
+    UnknownDeparture,
+    /// A rest flag for a record without motion.
+    #[error("an entry changes the rest flag of a record without motion")]
+    NoMotion,
+    /// A complete record of an older generation or segment than the baseline's.
+    #[error("an entry is of an older generation or segment than its baseline's")]
+    Stale,
+}
+
+impl DecodeError {
+    /// Every reason, for counters.
+    pub const ALL: [DecodeError; 12] = [
+        DecodeError::Short,
+        DecodeError::Trailing,
+        DecodeError::NotCanonical,
+        DecodeError::OutOfRange,
+        DecodeError::CountRange,
+        DecodeError::SlotRange,
+        DecodeError::NoSuchMember,
+        DecodeError::TimeRange,
+        DecodeError::BadClass,
+        DecodeError::UnknownDeparture,
+        DecodeError::NoMotion,
+        DecodeError::Stale,
+    ];
+
+    /// The reason as a stable metric label.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            DecodeError::Short => "short",
+            DecodeError::Trailing => "trailing",
+            DecodeError::NotCanonical => "not_canonical",
+            DecodeError::OutOfRange => "out_of_range",
+            DecodeError::CountRange => "count_range",
+            DecodeError::SlotRange => "slot_range",
+            DecodeError::NoSuchMember => "no_such_member",
+            DecodeError::TimeRange => "time_range",
+            DecodeError::BadClass => "bad_class",
+            DecodeError::UnknownDeparture => "unknown_departure",
+            DecodeError::NoMotion => "no_motion",
+            DecodeError::Stale => "stale",
+        }
+    }
+}
+
+impl From<ReadError> for DecodeError {
+    fn from(error: ReadError) -> DecodeError {
+        match error {
+            ReadError::Short => DecodeError::Short,
+            ReadError::Trailing => DecodeError::Trailing,
+            ReadError::NotCanonical => DecodeError::NotCanonical,
+            ReadError::OutOfRange | ReadError::NotText => DecodeError::OutOfRange,
+        }
+    }
+}
+
+/// What an entry does to its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The baseline's record, changed.
+    Update(Record),
+    /// A record that owes nothing to the baseline.
+    Complete(Record),
+    /// The slot is no longer a member.
+    Removed {
+        /// Why.
+        departure: Departure,
+        /// When, server microseconds; the frame's time unless destroyed.
+        at_us: u64,
+        /// The game's reason code; 0 unless destroyed.
+        reason: u8,
+    },
+    /// The member is no longer at rest where the baseline has it; the record stays (SPEC ENT9).
+    Awake,
+}
+
+/// One entry of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Whose.
+    pub slot: Slot,
+    /// What happens to it.
+    pub change: Change,
+}
+
+/// Decodes a body of `count` entries of the frame at `server_us` against the baseline `base` gives, in rising
+/// order of slot, into `out`, which is cleared first and empty after an error.
+///
+/// # Errors
+/// [`DecodeError`]: the whole body is refused (SPEC TAB2).
+pub fn body<'b>(
+    layout: &Layout,
+    bytes: &[u8],
+    count: usize,
+    server_us: u64,
+    base: impl Fn(Slot) -> Option<&'b Record>,
+    out: &mut Vec<Entry>,
+) -> Result<(), DecodeError> {
+    out.clear();
+    let result = entries(layout, bytes, count, server_us, base, out);
+    if result.is_err() {
+        out.clear();
+    }
+    result
+}
+
+fn entries<'b>(
+    layout: &Layout,
+    bytes: &[u8],
+    count: usize,
+    server_us: u64,
+    base: impl Fn(Slot) -> Option<&'b Record>,
+    out: &mut Vec<Entry>,
+) -> Result<(), DecodeError> {
+    if count > bytes.len().saturating_mul(8) / ENTRY_BITS_MIN {
+        return Err(DecodeError::CountRange);
+    }
+    let mut reader = Reader {
+        bits: BitReader::new(bytes),
+        layout,
+        server_us,
+    };
+    let mut lowest = 0u32;
+    for _ in 0..count {
+        let place = lowest.saturating_add(GAP.take(&mut reader.bits)?);
+        let slot = Slot::try_from(place).map_err(|_| DecodeError::SlotRange)?;
+        if usize::from(slot) >= SLOTS_MAX {
+            return Err(DecodeError::SlotRange);
+        }
+        let change = reader.change(base(slot))?;
+        out.push(Entry { slot, change });
+        lowest = place.saturating_add(1);
+    }
+    Ok(reader.bits.end()?)
+}
+
+/// The bits under reading, and what is fixed for a body.
+struct Reader<'a> {
+    bits: BitReader<'a>,
+    layout: &'a Layout,
+    server_us: u64,
+}
+
+impl Reader<'_> {
+    fn change(&mut self, base: Option<&Record>) -> Result<Change, DecodeError> {
+        if !self.bits.take_bit()? {
+            return self.update(base.ok_or(DecodeError::NoSuchMember)?, 0b001);
+        }
+        if !self.bits.take_bit()? {
+            let base = base.ok_or(DecodeError::NoSuchMember)?;
+            let flags = self.bits.take(3)?;
+            // Nothing changed needs no entry; motion alone is the shorter kind.
+            return if flags <= 0b001 {
+                Err(DecodeError::NotCanonical)
+            } else {
+                self.update(base, flags)
+            };
+        }
+        if !self.bits.take_bit()? {
+            return self.complete(base);
+        }
+        let awake = self.bits.take_bit()?;
+        if base.is_none() {
+            return Err(DecodeError::NoSuchMember);
+        }
+        if awake { Ok(Change::Awake) } else { self.removed() }
+    }
+
+    fn removed(&mut self) -> Result<Change, DecodeError> {
+        let code = self.bits.take(2)?;
+        let departure = u8::try_from(code).ok().and_then(Departure::from_code);
+        let departure = departure.ok_or(DecodeError::UnknownDeparture)?;
+        let (mut at_us, mut reason) = (self.server_us, 0);
+        if departure == Departure::Destroyed {
+            at_us = self.time()?;
+            reason = self.byte()?;
+        }
+        Ok(Change::Removed {
+            departure,
+            at_us,
+            reason,
+        })
+    }
+
+    /// An update; flags: bit 0 motion observed, bit 1 rest toggled, bit 2 extras changed.
+    fn update(&mut self, base: &Record, flags: u32) -> Result<Change, DecodeError> {
+        let mut record = *base;
+        if flags & 0b001 != 0 {
+            record.motion = Some(match &base.motion {
+                Some(base) => self.masked_motion(base)?,
+                None if flags & 0b010 != 0 => return Err(DecodeError::NotCanonical),
+                None => self.complete_motion()?,
+            });
+        }
+        if flags & 0b010 != 0 {
+            let motion = record.motion.as_mut().ok_or(DecodeError::NoMotion)?;
+            motion.at_rest = !motion.at_rest;
+        }
+        if flags & 0b100 != 0 {
+            self.extras(&mut record.extras)?;
+            if record.extras == base.extras {
+                return Err(DecodeError::NotCanonical);
+            }
+        }
+        Ok(Change::Update(record))
+    }
+
+    fn complete(&mut self, base: Option<&Record>) -> Result<Change, DecodeError> {
+        let entity = Entity {
+            id: ID.take(&mut self.bits)?,
+            generation: LIFE.take(&mut self.bits)?,
+        };
+        let class = self.byte()?;
+        if usize::from(class) >= self.layout.classes {
+            return Err(DecodeError::BadClass);
+        }
+        let born_us = self.time()?;
+        let segment = LIFE.take(&mut self.bits)?;
+        let stale = base.is_some_and(|base| {
+            let older = (entity.generation, segment) < (base.entity.generation, base.segment);
+            base.entity.id == entity.id && older
+        });
+        if stale {
+            return Err(DecodeError::Stale);
+        }
+        let at_birth = self.bits.take_bit()?;
+        let segment_us = if at_birth { born_us } else { self.time()? };
+        if !at_birth && segment_us == born_us {
+            return Err(DecodeError::NotCanonical);
+        }
+        let motion = if self.bits.take_bit()? {
+            Some(self.complete_motion()?)
+        } else {
+            None
+        };
+        let mut extras = [0; EXTRA_FIELDS_MAX];
+        self.extras(&mut extras)?;
+        Ok(Change::Complete(Record {
+            entity,
+            class,
+            born_us,
+            segment,
+            segment_us,
+            motion,
+            extras,
+        }))
+    }
+
+    fn byte(&mut self) -> Result<u8, DecodeError> {
+        u8::try_from(self.bits.take(8)?).map_err(|_| DecodeError::OutOfRange)
+    }
+
+    fn time(&mut self) -> Result<u64, DecodeError> {
+        let delta_us = codes::take_time(&mut self.bits)?;
+        self.before(delta_us)
+    }
+
+    fn age(&mut self) -> Result<u64, DecodeError> {
+        let delta_us = codes::take_age(self.layout.tick_period_us, &mut self.bits)?;
+        self.before(delta_us)
+    }
+
+    fn before(&self, delta_us: u64) -> Result<u64, DecodeError> {
+        self.server_us.checked_sub(delta_us).ok_or(DecodeError::TimeRange)
+    }
+
+    fn complete_motion(&mut self) -> Result<Motion, DecodeError> {
+        let layout = self.layout;
+        let observed_us = self.age()?;
+        let mut position = [0; 3];
+        for (q, axis) in position.iter_mut().zip(&layout.position) {
+            *q = at_most(self.bits.take(axis.bits)?, axis.highest)?;
+        }
+        let rotation = self.raw_rotation()?;
+        let velocity = self.raw_rate(layout.velocity)?;
+        let angular = self.raw_rate(layout.angular)?;
+        let at_rest = self.bits.take_bit()?;
+        Ok(Motion {
+            observed_us,
+            position,
+            rotation,
+            velocity,
+            angular,
+            at_rest,
+        })
+    }
+
+    fn raw_rotation(&mut self) -> Result<Rotation, DecodeError> {
+        let largest = u8::try_from(self.bits.take(2)?).map_err(|_| DecodeError::OutOfRange)?;
+        let mut parts = [0; 3];
+        for part in &mut parts {
+            let bits = self.bits.take(self.layout.rotation_bits)?;
+            *part = self.part(bits.cast_signed())?;
+        }
+        Ok(Rotation { largest, parts })
+    }
+
+    fn part(&self, value: i32) -> Result<u16, DecodeError> {
+        match u16::try_from(value) {
+            Ok(part) if part <= self.layout.highest_part => Ok(part),
+            _ => Err(DecodeError::OutOfRange),
+        }
+    }
+
+    #[allow(clippy::arithmetic_side_effects)] // A rate has 2 to 18 bits.
+    fn raw_rate(&mut self, rate: Option<RateLayout>) -> Result<[i32; 3], DecodeError> {
+        let mut values = [0; 3];
+        if let Some(rate) = rate {
+            for value in &mut values {
+                let unused = 32 - rate.bits;
+                let pattern = self.bits.take(rate.bits)? << unused;
+                *value = within(pattern.cast_signed() >> unused, rate)?;
+            }
+        }
+        Ok(values)
+    }
+
+    fn masked_motion(&mut self, base: &Motion) -> Result<Motion, DecodeError> {
+        let layout = self.layout;
+        let observed_us = self.age()?;
+        if observed_us < base.observed_us {
+            return Err(DecodeError::TimeRange);
+        }
+        let position = self.bits.take_bit()?;
+        let rotation = self.bits.take_bit()?;
+        let velocity = self.changed(layout.velocity)?;
+        let angular = self.changed(layout.angular)?;
+        let mut now = Motion { observed_us, ..*base };
+        if position {
+            now.position = self.position(base, observed_us)?;
+        }
+        if rotation {
+            now.rotation = self.rotation(base.rotation)?;
+        }
+        if let Some(rate) = velocity {
+            now.velocity = self.rate(base.velocity, rate)?;
+        }
+        if let Some(rate) = angular {
+            now.angular = self.rate(base.angular, rate)?;
+        }
+        // An observation of the same instant that changes nothing is no observation.
+        if now == *base {
+            Err(DecodeError::NotCanonical)
+        } else {
+            Ok(now)
+        }
+    }
+
+    /// The rate when the schema has it and its mask bit is set.
+    fn changed(&mut self, rate: Option<RateLayout>) -> Result<Option<RateLayout>, DecodeError> {
+        match rate {
+            Some(rate) => Ok(self.bits.take_bit()?.then_some(rate)),
+            None => Ok(None),
+        }
+    }
+
+    fn position(&mut self, base: &Motion, observed_us: u64) -> Result<[u32; 3], DecodeError> {
+        let residuals = codes::take_triple(WIDE_CODE, &mut self.bits)?;
+        let mut position = predicted(self.layout, base, observed_us);
+        for ((q, residual), axis) in position.iter_mut().zip(residuals).zip(&self.layout.position) {
+            *q = at_most(
+                q.wrapping_add(codes::unzigzag(residual).cast_unsigned()),
+                axis.highest,
+            )?;
+        }
+        if position == base.position {
+            Err(DecodeError::NotCanonical)
+        } else {
+            Ok(position)
+        }
+    }
+
+    fn rotation(&mut self, base: Rotation) -> Result<Rotation, DecodeError> {
+        if !self.bits.take_bit()? {
+            let rotation = self.raw_rotation()?;
+            let same = rotation.largest == base.largest;
+            return if same {
+                Err(DecodeError::NotCanonical)
+            } else {
+                Ok(rotation)
+            };
+        }
+        let differences = codes::take_triple(ROTATION_CODE, &mut self.bits)?;
+        let mut rotation = base;
+        for (part, difference) in rotation.parts.iter_mut().zip(differences) {
+            *part = self.part(i32::from(*part).wrapping_add(codes::unzigzag(difference)))?;
+        }
+        if rotation == base {
+            Err(DecodeError::NotCanonical)
+        } else {
+            Ok(rotation)
+        }
+    }
+
+    fn rate(&mut self, base: [i32; 3], rate: RateLayout) -> Result<[i32; 3], DecodeError> {
+        let differences = codes::take_triple(WIDE_CODE, &mut self.bits)?;
+        let mut values = base;
+        for (value, difference) in values.iter_mut().zip(differences) {
+            *value = within(value.wrapping_add(codes::unzigzag(difference)), rate)?;
+        }
+        if values == base {
+            Err(DecodeError::NotCanonical)
+        } else {
+            Ok(values)
+        }
+    }
+
+    /// Adds the differences of the set fields, modulo 2^bits; a difference of zero is refused.
+    fn extras(&mut self, values: &mut [u32; EXTRA_FIELDS_MAX]) -> Result<(), DecodeError> {
+        let mask = self.bits.take(self.layout.extra_fields)?;
+        for (field, (value, bits)) in (0u32..).zip(values.iter_mut().zip(self.layout.extra_bits)) {
+            if mask.checked_shr(field).is_none_or(|mask| mask & 1 == 0) {
+                continue;
+            }
+            let difference = self.bits.take(bits)?;
+            if difference == 0 {
+                return Err(DecodeError::NotCanonical);
+            }
+            let unused = 32u32.saturating_sub(bits);
+            *value = value.wrapping_add(difference) & u32::MAX.checked_shr(unused).unwrap_or(0);
+        }
+        Ok(())
+    }
+}
+
+fn at_most(value: u32, highest: u32) -> Result<u32, DecodeError> {
+    if value <= highest {
+        Ok(value)
+    } else {
+        Err(DecodeError::OutOfRange)
+    }
+}
+
+fn within(value: i32, rate: RateLayout) -> Result<i32, DecodeError> {
+    if value.unsigned_abs() <= rate.highest {
+        Ok(value)
+    } else {
+        Err(DecodeError::OutOfRange)
+    }
+}

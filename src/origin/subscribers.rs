@@ -1,0 +1,273 @@
+//! Who subscribes to an origin and what each is still to be sent.
+//!
+//! > Sans-I/O. [`open`](Subscribers::open) at a new connection, [`receive`](Subscribers::receive) what it says,
+//! > [`publish`](Subscribers::publish) each tick to all, [`take`](Subscribers::take) what to write next, and
+//! > [`close`](Subscribers::close) when the socket is gone. Where [`closing`](Subscribers::closing) gives a reason,
+//! > write what is left and close the socket.
+//!
+//! Invariants: a subscriber gets a hello, a keyframe, then every tick; a queue is bounded in bytes and in the age
+//! of its oldest message, and a subscriber that exceeds either is dropped, never waited for (SPEC OPS1).
+
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::publisher::{Published, Publisher};
+use crate::limits::{
+    RESYNC_GAP_US, SUBSCRIBE_WITHIN_US, SUBSCRIBER_LAG_MAX_US, SUBSCRIBER_QUEUE_MAX, SUBSCRIBERS_MAX,
+    UPSTREAM_REQUEST_MAX,
+};
+use crate::upstream::VERSION;
+use crate::upstream::error::UpstreamError;
+use crate::upstream::message::{FromOrigin, Refuse, RefuseCode, Subscribe, ToOrigin};
+use crate::upstream::splitter::Splitter;
+
+/// One connection to an origin; never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SubscriberId(u64);
+
+/// Why a subscriber is not served any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dropped {
+    /// It did not take what was sent to it.
+    Slow,
+    /// It did not subscribe in time.
+    Silent,
+    /// It speaks another protocol version.
+    Version,
+    /// Its token is not the right one.
+    Token,
+    /// Its messages cannot be read.
+    Malformed,
+    /// The stream has ended.
+    Ended,
+}
+
+impl Dropped {
+    /// The reason in one word, as in metrics.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Dropped::Slow => "slow",
+            Dropped::Silent => "silent",
+            Dropped::Version => "version",
+            Dropped::Token => "token",
+            Dropped::Malformed => "malformed",
+            Dropped::Ended => "ended",
+        }
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+struct Member {
+    splitter: Splitter,
+    opened_us: u64,
+    flags: Option<u16>,
+    queue: VecDeque<(u64, Arc<[u8]>)>,
+    queued_bytes: usize,
+    keyframe_us: u64,
+    resync: bool,
+    dropped: Option<Dropped>,
+}
+
+/// All connections of an origin.
+#[derive(Debug)]
+pub struct Subscribers {
+    token: Vec<u8>,
+    next: u64,
+    members: BTreeMap<SubscriberId, Member>,
+}
+
+impl Subscribers {
+    /// No subscribers yet. They must show `token`; an empty one admits everybody.
+    #[must_use]
+    pub fn new(token: Vec<u8>) -> Subscribers {
+        Subscribers { token, next: 0, members: BTreeMap::new() }
+    }
+
+    /// A connection was accepted.
+    ///
+    /// # Errors
+    /// The message to write before closing it, when there are [`SUBSCRIBERS_MAX`] already.
+    pub fn open(&mut self, now_us: u64) -> Result<SubscriberId, Arc<[u8]>> {
+        if self.members.len() >= SUBSCRIBERS_MAX {
+            let text = format!("this origin serves its maximum of {SUBSCRIBERS_MAX} subscribers: try again later");
+            return Err(refusal(RefuseCode::Full, text));
+        }
+        let id = SubscriberId(self.next);
+        self.next += 1;
+        let member = Member {
+            splitter: Splitter::new(UPSTREAM_REQUEST_MAX),
+            opened_us: now_us,
+            flags: None,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            keyframe_us: 0,
+            resync: false,
+            dropped: None,
+        };
+        self.members.insert(id, member);
+        Ok(id)
+    }
+
+    /// Takes in bytes of a subscriber as they came.
+    pub fn receive(&mut self, id: SubscriberId, bytes: &[u8], now_us: u64, publisher: &Publisher) {
+        let Some(member) = self.members.get_mut(&id) else { return };
+        member.splitter.push(bytes);
+        while member.dropped.is_none() {
+            let message = match member.splitter.next() {
+                Ok(Some(payload)) => ToOrigin::decode(payload),
+                Ok(None) => return,
+                Err(broken) => Err(broken),
+            };
+            match message {
+                Ok(Some(ToOrigin::Subscribe(subscribe))) => {
+                    member.subscribe(&subscribe, &self.token, now_us, publisher);
+                }
+                Ok(Some(ToOrigin::Resync)) if member.flags.is_some() => member.resync(now_us, publisher),
+                Ok(Some(ToOrigin::Resync)) => {
+                    let text = "upstream resync refused: no subscribe came before it".to_owned();
+                    member.refuse(Dropped::Malformed, RefuseCode::Malformed, text, now_us);
+                }
+                Ok(None) => {}
+                Err(error @ UpstreamError::Version { .. }) => {
+                    let text = format!("{error}; this origin speaks version {VERSION}");
+                    member.refuse(Dropped::Version, RefuseCode::Version, text, now_us);
+                }
+                Err(error) => {
+                    member.refuse(Dropped::Malformed, RefuseCode::Malformed, error.to_string(), now_us);
+                }
+            }
+        }
+    }
+
+    /// Queues a tick for every subscriber, answers requests for keyframes, and drops who is slow or silent.
+    pub fn publish(&mut self, published: &Published, now_us: u64, publisher: &Publisher) {
+        let mut keyframe = None;
+        for member in self.members.values_mut().filter(|member| member.dropped.is_none()) {
+            if member.flags.is_none() {
+                if now_us.saturating_sub(member.opened_us) > SUBSCRIBE_WITHIN_US {
+                    member.dropped = Some(Dropped::Silent);
+                }
+                continue;
+            }
+            if let Some(message) = &published.message {
+                member.queue(Arc::clone(message), now_us);
+            }
+            if member.resync && now_us.saturating_sub(member.keyframe_us) >= RESYNC_GAP_US {
+                let keyframe = keyframe.get_or_insert_with(|| publisher.keyframe());
+                member.keyframe(Arc::clone(keyframe), now_us);
+            }
+        }
+    }
+
+    /// Ends the stream for every subscriber: what is queued is still sent, then an end.
+    pub fn end(&mut self, now_us: u64) {
+        let mut bytes = Vec::new();
+        FromOrigin::End.encode(&mut bytes);
+        let end: Arc<[u8]> = bytes.into();
+        for member in self.members.values_mut().filter(|member| member.dropped.is_none()) {
+            member.queue(Arc::clone(&end), now_us);
+            member.dropped.get_or_insert(Dropped::Ended);
+        }
+    }
+
+    /// The next bytes to write to a subscriber, if any.
+    pub fn take(&mut self, id: SubscriberId) -> Option<Arc<[u8]>> {
+        let member = self.members.get_mut(&id)?;
+        let (_, message) = member.queue.pop_front()?;
+        member.queued_bytes -= message.len();
+        Some(message)
+    }
+
+    /// Why a subscriber is to be closed once nothing is left to [`take`](Subscribers::take).
+    #[must_use]
+    pub fn closing(&self, id: SubscriberId) -> Option<Dropped> {
+        self.members.get(&id)?.dropped
+    }
+
+    /// The socket is gone.
+    pub fn close(&mut self, id: SubscriberId) {
+        self.members.remove(&id);
+    }
+
+    /// Every connection there is.
+    pub fn ids(&self) -> impl Iterator<Item = SubscriberId> + '_ {
+        self.members.keys().copied()
+    }
+
+    /// How many are being served.
+    #[must_use]
+    pub fn served(&self) -> usize {
+        self.members.values().filter(|member| member.flags.is_some() && member.dropped.is_none()).count()
+    }
+}
+
+impl Member {
+    fn subscribe(&mut self, subscribe: &Subscribe, token: &[u8], now_us: u64, publisher: &Publisher) {
+        if self.flags.is_some() {
+            let text = "upstream subscribe refused: this connection has subscribed already".to_owned();
+            return self.refuse(Dropped::Malformed, RefuseCode::Malformed, text, now_us);
+        }
+        if !token.is_empty() && !same(token, &subscribe.token) {
+            let text = "the token is not the one this origin expects: check upstream_token".to_owned();
+            return self.refuse(Dropped::Token, RefuseCode::Token, text, now_us);
+        }
+        self.flags = Some(subscribe.flags);
+        self.queue(publisher.hello(), now_us);
+        self.keyframe(publisher.keyframe(), now_us);
+    }
+
+    fn resync(&mut self, now_us: u64, publisher: &Publisher) {
+        if now_us.saturating_sub(self.keyframe_us) >= RESYNC_GAP_US {
+            self.keyframe(publisher.keyframe(), now_us);
+        } else {
+            self.resync = true;
+        }
+    }
+
+    fn keyframe(&mut self, message: Arc<[u8]>, now_us: u64) {
+        self.resync = false;
+        self.keyframe_us = now_us;
+        self.queue(message, now_us);
+    }
+
+    fn queue(&mut self, message: Arc<[u8]>, now_us: u64) {
+        let waited_us = self.queue.front().map_or(0, |(since_us, _)| now_us.saturating_sub(*since_us));
+        if self.queued_bytes + message.len() > SUBSCRIBER_QUEUE_MAX || waited_us > SUBSCRIBER_LAG_MAX_US {
+            return self.drop_now(Dropped::Slow);
+        }
+        self.queued_bytes += message.len();
+        self.queue.push_back((now_us, message));
+    }
+
+    fn refuse(&mut self, dropped: Dropped, code: RefuseCode, text: String, now_us: u64) {
+        self.drop_now(dropped);
+        let message = refusal(code, text);
+        self.queued_bytes = message.len();
+        self.queue.push_back((now_us, message));
+    }
+
+    fn drop_now(&mut self, dropped: Dropped) {
+        self.dropped = Some(dropped);
+        self.queue.clear();
+        self.queued_bytes = 0;
+    }
+}
+
+fn refusal(code: RefuseCode, text: String) -> Arc<[u8]> {
+    let mut bytes = Vec::new();
+    FromOrigin::Refuse(Refuse { code, text }).encode(&mut bytes);
+    bytes.into()
+}
+
+/// Compares tokens in a time that does not tell how much of a wrong one is right.
+fn same(ours: &[u8], theirs: &[u8]) -> bool {
+    ours.len() == theirs.len() && ours.iter().zip(theirs).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests;
