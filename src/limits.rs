@@ -31,6 +31,38 @@ pub const EVENT_BYTES_MAX: usize = 256;
 
 /// Bytes of UDP payload in one datagram, seal and headers included: fits a path MTU of 1280 (SPEC DESIGN).
 pub const DATAGRAM_MAX: usize = 1200;
+/// Bytes kept free in every snapshot part for its headers, so that one body serves every client: clear header,
+/// flags, clock stamp, snapshot header with digest and a commit of at most four snapshots.
+pub const PART_HEADER_ROOM: usize = 112;
+/// Bytes of a snapshot part's body.
+pub const BODY_MAX: usize = DATAGRAM_MAX - TAG_BYTES - PART_HEADER_ROOM;
+/// Snapshots a relay's commits keep: the newest held. The protocol allows [`COMMIT_SET_MAX`].
+pub const COMMIT_KEEPS: usize = 1;
+/// Least time between two candidates for one client, microseconds: about 20 a second compete for slots at any
+/// send rate (WINDOW-MODEL A26), and every snapshot is one at 20 Hz.
+pub const CANDIDATE_SPACING_US: u64 = 40_000;
+/// Least time between two heavy snapshots to a client that is joining, microseconds.
+pub const JOIN_SPACING_US: u64 = 40_000;
+/// Least time between two session epochs of one client (WINDOW-MODEL A9, THREATS 57), microseconds.
+pub const RESTART_SPACING_US: u64 = 2_000_000;
+/// Least time between two commits of one client, microseconds; the round trip where that is longer (A22).
+pub const COMMIT_SPACING_US: u64 = 100_000;
+/// Silence after which a relay only probes a client, microseconds (SPEC DEC8).
+pub const SILENT_US: u64 = 2_000_000;
+/// Time between two probes of a silent client, microseconds (SPEC DEC8).
+pub const PROBE_US: u64 = 1_000_000;
+/// Silence after which a session closes, microseconds (SPEC DEC8).
+pub const IDLE_US: u64 = 30_000_000;
+/// Least time between two digests of a base, microseconds: one a second (SPEC DEC9) with slack for uneven ticks.
+pub const DIGEST_SPACING_US: u64 = 900_000;
+/// Time between two Welcomes to a client that was not heard yet, microseconds.
+pub const WELCOME_SPACING_US: u64 = 100_000;
+/// Welcomes sent without an answer before the session is given up.
+pub const WELCOMES_MAX: u32 = 50;
+/// Parts one session may be sent in one tick. All parts of a snapshot go into one batch, so that no report can
+/// be taken in between them (SPEC TAB8).
+pub const PARTS_PER_TICK: usize = 24;
+
 /// Bytes of an authentication tag.
 pub const TAG_BYTES: usize = 16;
 

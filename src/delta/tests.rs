@@ -1,1 +1,7 @@
 //! Tests of the whole codec.
+
+mod document;
+mod properties;
+mod refusals;
+mod rules;
+mod support;

@@ -1,7 +1,53 @@
-//! Random draws that are equal on every platform.
+//! What chance decides for each datagram: draws that are equal on every platform.
+//!
+//! Each draw takes the same count of random numbers whatever the settings are.
 
-use rand_core::Rng;
+use super::settings::ImpairmentSettings;
+use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+
+/// The generator, and whether the link is in a burst of loss (Gilbert-Elliott).
+#[derive(Debug)]
+pub(crate) struct Chance {
+    random: Pcg64Mcg,
+    in_burst: bool,
+}
+
+/// What is decided for one datagram.
+pub(crate) struct Draw {
+    pub(crate) lost: bool,
+    pub(crate) first: Fate,
+    /// The fate of a copy, when there is one.
+    pub(crate) second: Option<Fate>,
+}
+
+impl Chance {
+    pub(crate) fn new(seed: u64) -> Chance {
+        Chance {
+            random: Pcg64Mcg::seed_from_u64(seed),
+            in_burst: false,
+        }
+    }
+
+    /// Decides for the next datagram.
+    pub(crate) fn draw(&mut self, settings: &ImpairmentSettings) -> Draw {
+        let burst = unit(self.random.next_u64());
+        let lost = unit(self.random.next_u64());
+        let duplicate = unit(self.random.next_u64());
+        let first = Fate::draw(&mut self.random);
+        let second = Fate::draw(&mut self.random);
+        match settings.burst_loss {
+            Some((begin, end)) => self.in_burst ^= burst < if self.in_burst { end } else { begin },
+            None => self.in_burst = false,
+        }
+        let copied = duplicate < settings.duplicate;
+        Draw {
+            lost: self.in_burst || lost < settings.loss,
+            first,
+            second: copied.then_some(second),
+        }
+    }
+}
 
 /// What chance holds for one delivery: two shares in 0..1, the rest 64 random bits.
 #[derive(Clone, Copy)]
@@ -14,7 +60,7 @@ pub(crate) struct Fate {
 }
 
 impl Fate {
-    pub(crate) fn draw(random: &mut Pcg64Mcg) -> Fate {
+    fn draw(random: &mut Pcg64Mcg) -> Fate {
         Fate {
             jitter: random.next_u64(),
             held: unit(random.next_u64()),
@@ -26,7 +72,7 @@ impl Fate {
 }
 
 /// 64 random bits as a number in 0..1, in steps of 2^-53: exact, so equal on every platform.
-pub(crate) fn unit(bits: u64) -> f64 {
+fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 

@@ -10,12 +10,11 @@
 //!
 //! Invariant: `sent + duplicated = delivered + lost + overflowed + queued`.
 
-use super::chance::{Fate, unit, up_to};
+use super::chance::{Chance, Fate, up_to};
+use super::counts::LinkCounts;
 use super::settings::ImpairmentSettings;
 use crate::limits::{DATAGRAM_MAX, IMPAIRMENT_QUEUE_MAX};
 use core::cmp::Reverse;
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use std::collections::BinaryHeap;
 
 /// What became of a datagram given to [`Link::send`].
@@ -27,27 +26,6 @@ pub enum SendOutcome {
     Lost,
     /// As many datagrams as the link holds were under way already.
     Overflowed,
-}
-
-/// What a link did so far, in datagrams.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkCounts {
-    /// Given to [`Link::send`].
-    pub sent: u64,
-    /// Handed out by [`Link::poll`], copies included.
-    pub delivered: u64,
-    /// Lost, alone or in a burst.
-    pub lost: u64,
-    /// Copies made.
-    pub duplicated: u64,
-    /// Held back so that later ones overtake, copies included.
-    pub held: u64,
-    /// Delivered after a datagram that was sent later; copies are not counted.
-    pub reordered: u64,
-    /// With a bit flipped, copies included.
-    pub corrupted: u64,
-    /// Dropped because the link was full, copies included.
-    pub overflowed: u64,
 }
 
 /// A datagram under way, without its bytes. The order of the fields is the order of delivery.
@@ -63,8 +41,7 @@ struct Flight {
 #[derive(Debug)]
 pub struct Link {
     settings: ImpairmentSettings,
-    random: Pcg64Mcg,
-    in_burst: bool,
+    chance: Chance,
     next_number: u64,
     highest_delivered: Option<u64>,
     flights: BinaryHeap<Reverse<Flight>>,
@@ -85,8 +62,7 @@ impl Link {
         );
         Link {
             settings,
-            random: Pcg64Mcg::seed_from_u64(seed),
-            in_burst: false,
+            chance: Chance::new(seed),
             next_number: 0,
             highest_delivered: None,
             flights: BinaryHeap::new(),
@@ -101,25 +77,13 @@ impl Link {
         self.counts.sent += 1;
         let number = self.next_number;
         self.next_number += 1;
-        // Everything is drawn, needed or not: see the module's text.
-        let burst = self.draw();
-        let lost = self.draw();
-        let duplicate = self.draw();
-        let first = Fate::draw(&mut self.random);
-        let second = Fate::draw(&mut self.random);
-
-        if let Some((begin, end)) = self.settings.burst_loss {
-            let turns = if self.in_burst { end } else { begin };
-            self.in_burst ^= burst < turns;
-        } else {
-            self.in_burst = false;
-        }
-        if self.in_burst || lost < self.settings.loss {
+        let draw = self.chance.draw(&self.settings);
+        if draw.lost {
             self.counts.lost += 1;
             return SendOutcome::Lost;
         }
-        let outcome = self.launch(now_us, datagram, number, false, first);
-        if duplicate < self.settings.duplicate {
+        let outcome = self.launch(now_us, datagram, number, false, draw.first);
+        if let Some(second) = draw.second {
             self.counts.duplicated += 1;
             self.launch(now_us, datagram, number, true, second);
         }
@@ -213,11 +177,6 @@ impl Link {
             buffer,
         }));
         SendOutcome::Queued
-    }
-
-    /// A number in 0..1.
-    fn draw(&mut self) -> f64 {
-        unit(self.random.next_u64())
     }
 }
 

@@ -5,5 +5,6 @@
 //! deliveries on every platform.
 
 mod chance;
+pub mod counts;
 pub mod link;
 pub mod settings;

@@ -69,7 +69,9 @@ pub enum OriginError {
         server_us: u64,
     },
     /// An event's payload above the bound.
-    #[error("event of kind {kind} refused: its payload of {bytes} bytes is above the bound of {EVENT_BYTES_MAX}: shorten it")]
+    #[error(
+        "event of kind {kind} refused: its payload of {bytes} bytes is above the bound of {EVENT_BYTES_MAX}: shorten it"
+    )]
     EventTooLong {
         /// The event's kind.
         kind: u16,
@@ -77,7 +79,9 @@ pub enum OriginError {
         bytes: usize,
     },
     /// More events than one tick has room for.
-    #[error("event of kind {kind} refused: the tick's {bytes} bytes of events are full: spread events over ticks")]
+    #[error(
+        "event of kind {kind} refused: the tick's {bytes} bytes of events are full: spread events over ticks"
+    )]
     EventRoom {
         /// The event's kind.
         kind: u16,
@@ -85,7 +89,9 @@ pub enum OriginError {
         bytes: usize,
     },
     /// A frame time that does not fit.
-    #[error("sample refused: its time {server_us} us is above {SERVER_TIME_MAX_US} us: begin a new epoch at time 0")]
+    #[error(
+        "sample refused: its time {server_us} us is above {SERVER_TIME_MAX_US} us: begin a new epoch at time 0"
+    )]
     TimeRange {
         /// Time of the sample.
         server_us: u64,

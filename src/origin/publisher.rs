@@ -52,26 +52,41 @@ impl Publisher {
     /// # Errors
     /// When the schema breaks a bound.
     pub fn new(schema: Schema, epoch: u64, boot: u64, clock_id: u64) -> Result<Publisher, SchemaError> {
-        let hello = Hello { epoch, boot, clock_id, accepts: 0, schema: schema::encode(&schema)? };
+        let hello = Hello {
+            epoch,
+            boot,
+            clock_id,
+            accepts: 0,
+            schema: schema::encode(&schema)?,
+        };
         let mut bytes = Vec::new();
         FromOrigin::Hello(hello).encode(&mut bytes);
         // A tombstone lasts here as long as at a relay: what a relay would refuse is refused where it can be mended.
         let quarantine_ticks = u32::try_from(ARENA_FRAMES).unwrap_or(u32::MAX);
         let world = World::new(Arc::new(schema), 1, quarantine_ticks);
-        Ok(Publisher { hello: bytes.into(), world, origin_tick: 0, frame: None })
+        Ok(Publisher {
+            hello: bytes.into(),
+            world,
+            origin_tick: 0,
+            frame: None,
+        })
     }
 
     /// Publishes one sample. `published_us` is the reading of the origin's monotonic clock, 0 where unknown.
     pub fn publish(&mut self, sample: &WorldSample, published_us: u64) -> Published {
         if sample.server_us > SERVER_TIME_MAX_US {
-            return Published::refused(vec![OriginError::TimeRange { server_us: sample.server_us }]);
+            return Published::refused(vec![OriginError::TimeRange {
+                server_us: sample.server_us,
+            }]);
         }
         let (mut update, mut errors) = quantise::update(&self.world, sample);
         update.origin_tick = self.origin_tick + 1;
         update.published_us = published_us;
         let frame = self.world.advance(tick_of(update.origin_tick), &update);
         errors.extend(self.world.refused().iter().copied().map(OriginError::World));
-        let Some(frame) = frame else { return Published::refused(errors) };
+        let Some(frame) = frame else {
+            return Published::refused(errors);
+        };
         if !self.world.refused().is_empty() {
             leave_out(self.world.refused(), &mut update);
         }
@@ -79,7 +94,12 @@ impl Publisher {
         self.frame = Some(Arc::clone(&frame));
         let mut bytes = Vec::new();
         encode_tick(&update, &mut bytes);
-        Published { update, message: Some(bytes.into()), frame: Some(frame), errors }
+        Published {
+            update,
+            message: Some(bytes.into()),
+            frame: Some(frame),
+            errors,
+        }
     }
 
     /// The first message for a subscriber, length prefix included.
@@ -124,7 +144,12 @@ impl Publisher {
 
 impl Published {
     fn refused(errors: Vec<OriginError>) -> Published {
-        Published { update: TickUpdate::default(), message: None, frame: None, errors }
+        Published {
+            update: TickUpdate::default(),
+            message: None,
+            frame: None,
+            errors,
+        }
     }
 }
 
@@ -138,17 +163,27 @@ fn tick_of(origin_tick: u64) -> Tick {
 /// entity name an item.
 fn leave_out(refused: &[Refusal], update: &mut TickUpdate) {
     let named: HashSet<(&'static str, Entity)> = refused.iter().filter_map(item).collect();
-    update.despawned.retain(|item| !named.contains(&("despawn", item.entity)));
-    update.spawned.retain(|item| !named.contains(&("spawn", item.entity)));
-    update.observed.retain(|item| !named.contains(&("observation", item.entity)));
-    update.extras.retain(|item| !named.contains(&("extra fields", item.entity)));
+    update
+        .despawned
+        .retain(|item| !named.contains(&("despawn", item.entity)));
+    update
+        .spawned
+        .retain(|item| !named.contains(&("spawn", item.entity)));
+    update
+        .observed
+        .retain(|item| !named.contains(&("observation", item.entity)));
+    update
+        .extras
+        .retain(|item| !named.contains(&("extra fields", item.entity)));
 }
 
 /// Section and entity of a refused item; `None` where the whole update was refused.
 fn item(refusal: &Refusal) -> Option<(&'static str, Entity)> {
     match *refusal {
         Refusal::TimeFell { .. } => None,
-        Refusal::NotAlive { what, entity } | Refusal::DeadGeneration { what, entity, .. } => Some((what, entity)),
+        Refusal::NotAlive { what, entity } | Refusal::DeadGeneration { what, entity, .. } => {
+            Some((what, entity))
+        }
         Refusal::AlreadyAlive(entity)
         | Refusal::UnknownClass { entity, .. }
         | Refusal::WorldFull { entity, .. } => Some(("spawn", entity)),

@@ -19,7 +19,10 @@ use crate::upstream::tick::{EVENT_BYTES, EVENT_ROOM};
 /// The update that `sample` makes of `world`, and why items were left out.
 pub(super) fn update(world: &World, sample: &WorldSample) -> (TickUpdate, Vec<OriginError>) {
     let mut errors = Vec::new();
-    let mut update = TickUpdate { server_us: sample.server_us, ..TickUpdate::default() };
+    let mut update = TickUpdate {
+        server_us: sample.server_us,
+        ..TickUpdate::default()
+    };
     lives(sample, &mut update, &mut errors);
     observations(world, sample, &mut update, &mut errors);
     extras(world.schema(), sample, &mut update, &mut errors);
@@ -33,9 +36,18 @@ fn lives(sample: &WorldSample, update: &mut TickUpdate, errors: &mut Vec<OriginE
     let mut seen = HashSet::new();
     let mut check = |what: &'static str, entity: Entity, at_us: u64| {
         if at_us > server_us {
-            return Err(OriginError::Future { what, entity, at_us, server_us });
+            return Err(OriginError::Future {
+                what,
+                entity,
+                at_us,
+                server_us,
+            });
         }
-        if seen.insert((what, entity)) { Ok(()) } else { Err(OriginError::Twice { what, entity }) }
+        if seen.insert((what, entity)) {
+            Ok(())
+        } else {
+            Err(OriginError::Twice { what, entity })
+        }
     };
     for despawn in &sample.despawned {
         match check("despawn", despawn.entity, despawn.at_us) {
@@ -52,13 +64,20 @@ fn lives(sample: &WorldSample, update: &mut TickUpdate, errors: &mut Vec<OriginE
 }
 
 fn observations(world: &World, sample: &WorldSample, update: &mut TickUpdate, errors: &mut Vec<OriginError>) {
-    let born: HashMap<Entity, u64> = update.spawned.iter().map(|spawn| (spawn.entity, spawn.at_us)).collect();
+    let born: HashMap<Entity, u64> = update
+        .spawned
+        .iter()
+        .map(|spawn| (spawn.entity, spawn.at_us))
+        .collect();
     let mut seen = HashSet::with_capacity(sample.observed.len());
     update.observed.reserve(sample.observed.len());
     for observed in &sample.observed {
         let entity = observed.entity;
         if !seen.insert(entity) {
-            errors.push(OriginError::Twice { what: "observation", entity });
+            errors.push(OriginError::Twice {
+                what: "observation",
+                entity,
+            });
             continue;
         }
         let motion = match motion(world.schema(), observed) {
@@ -68,21 +87,32 @@ fn observations(world: &World, sample: &WorldSample, update: &mut TickUpdate, er
                 continue;
             }
         };
-        let held = world.record(entity).map(|(_, record)| (record.segment, record.segment_us));
+        let held = world
+            .record(entity)
+            .map(|(_, record)| (record.segment, record.segment_us));
         let held = held.or_else(|| born.get(&entity).map(|at_us| (0, *at_us)));
         let segment_us = match held {
             Some((segment, segment_us)) if segment == observed.segment => segment_us,
             _ => observed.observed_us,
         };
         let segment = observed.segment;
-        update.observed.push(Observation { entity, segment, segment_us, motion: Some(motion) });
+        update.observed.push(Observation {
+            entity,
+            segment,
+            segment_us,
+            motion: Some(motion),
+        });
     }
 }
 
 /// One observation in integers.
 fn motion(schema: &Schema, sample: &Sample) -> Result<Motion, OriginError> {
     let entity = sample.entity;
-    let value = |source: SchemaError| OriginError::Value { what: "observation", entity, source };
+    let value = |source: SchemaError| OriginError::Value {
+        what: "observation",
+        entity,
+        source,
+    };
     let [x, y, z] = &schema.position;
     let [at_x, at_y, at_z] = sample.position;
     let position = [
@@ -93,7 +123,11 @@ fn motion(schema: &Schema, sample: &Sample) -> Result<Motion, OriginError> {
     let quaternion = sample.rotation;
     let rotation = Rotation::from_quaternion(quaternion, schema.rotation_bits)
         .ok_or(OriginError::Rotation { entity, quaternion })?;
-    let velocity = rate(schema.velocity.as_ref(), ["velocity x", "velocity y", "velocity z"], sample.velocity);
+    let velocity = rate(
+        schema.velocity.as_ref(),
+        ["velocity x", "velocity y", "velocity z"],
+        sample.velocity,
+    );
     let names = ["angular velocity x", "angular velocity y", "angular velocity z"];
     let angular = rate(schema.angular.as_ref(), names, sample.angular);
     Ok(Motion {
@@ -122,18 +156,30 @@ fn extras(schema: &Schema, sample: &WorldSample, update: &mut TickUpdate, errors
     for extra in &sample.extras {
         let ExtraSample { entity, field, value } = *extra;
         let Some(declared) = schema.extras.get(field) else {
-            errors.push(OriginError::UnknownField { entity, field, fields: schema.extras.len() });
+            errors.push(OriginError::UnknownField {
+                entity,
+                field,
+                fields: schema.extras.len(),
+            });
             continue;
         };
         let pattern = match declared.pattern(value) {
             Ok(pattern) => pattern,
             Err(source) => {
-                errors.push(OriginError::Value { what: "extra field", entity, source });
+                errors.push(OriginError::Value {
+                    what: "extra field",
+                    entity,
+                    source,
+                });
                 continue;
             }
         };
         let place = *places.entry(entity).or_insert_with(|| {
-            update.extras.push(ExtraUpdate { entity, mask: 0, values: [0; EXTRA_FIELDS_MAX] });
+            update.extras.push(ExtraUpdate {
+                entity,
+                mask: 0,
+                values: [0; EXTRA_FIELDS_MAX],
+            });
             update.extras.len() - 1
         });
         let item = &mut update.extras[place];
@@ -149,11 +195,18 @@ fn events(sample: &WorldSample, update: &mut TickUpdate, errors: &mut Vec<Origin
         let Event { kind, at_us, .. } = *event;
         let bytes = event.payload.len();
         if at_us > server_us {
-            errors.push(OriginError::EventFuture { kind, at_us, server_us });
+            errors.push(OriginError::EventFuture {
+                kind,
+                at_us,
+                server_us,
+            });
         } else if bytes > EVENT_BYTES_MAX {
             errors.push(OriginError::EventTooLong { kind, bytes });
         } else if EVENT_BYTES + bytes > room {
-            errors.push(OriginError::EventRoom { kind, bytes: EVENT_ROOM });
+            errors.push(OriginError::EventRoom {
+                kind,
+                bytes: EVENT_ROOM,
+            });
         } else {
             room -= EVENT_BYTES + bytes;
             update.events.push(event.clone());

@@ -8,7 +8,12 @@
 //! Invariants: a subscriber gets a hello, a keyframe, then every tick; a queue is bounded in bytes and in the age
 //! of its oldest message, and a subscriber that exceeds either is dropped, never waited for (SPEC OPS1).
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -84,7 +89,11 @@ impl Subscribers {
     /// No subscribers yet. They must show `token`; an empty one admits everybody.
     #[must_use]
     pub fn new(token: Vec<u8>) -> Subscribers {
-        Subscribers { token, next: 0, members: BTreeMap::new() }
+        Subscribers {
+            token,
+            next: 0,
+            members: BTreeMap::new(),
+        }
     }
 
     /// A connection was accepted.
@@ -93,7 +102,8 @@ impl Subscribers {
     /// The message to write before closing it, when there are [`SUBSCRIBERS_MAX`] already.
     pub fn open(&mut self, now_us: u64) -> Result<SubscriberId, Arc<[u8]>> {
         if self.members.len() >= SUBSCRIBERS_MAX {
-            let text = format!("this origin serves its maximum of {SUBSCRIBERS_MAX} subscribers: try again later");
+            let text =
+                format!("this origin serves its maximum of {SUBSCRIBERS_MAX} subscribers: try again later");
             return Err(refusal(RefuseCode::Full, text));
         }
         let id = SubscriberId(self.next);
@@ -114,7 +124,9 @@ impl Subscribers {
 
     /// Takes in bytes of a subscriber as they came.
     pub fn receive(&mut self, id: SubscriberId, bytes: &[u8], now_us: u64, publisher: &Publisher) {
-        let Some(member) = self.members.get_mut(&id) else { return };
+        let Some(member) = self.members.get_mut(&id) else {
+            return;
+        };
         member.splitter.push(bytes);
         while member.dropped.is_none() {
             let message = match member.splitter.next() {
@@ -137,7 +149,12 @@ impl Subscribers {
                     member.refuse(Dropped::Version, RefuseCode::Version, text, now_us);
                 }
                 Err(error) => {
-                    member.refuse(Dropped::Malformed, RefuseCode::Malformed, error.to_string(), now_us);
+                    member.refuse(
+                        Dropped::Malformed,
+                        RefuseCode::Malformed,
+                        error.to_string(),
+                        now_us,
+                    );
                 }
             }
         }
@@ -146,7 +163,11 @@ impl Subscribers {
     /// Queues a tick for every subscriber, answers requests for keyframes, and drops who is slow or silent.
     pub fn publish(&mut self, published: &Published, now_us: u64, publisher: &Publisher) {
         let mut keyframe = None;
-        for member in self.members.values_mut().filter(|member| member.dropped.is_none()) {
+        for member in self
+            .members
+            .values_mut()
+            .filter(|member| member.dropped.is_none())
+        {
             if member.flags.is_none() {
                 if now_us.saturating_sub(member.opened_us) > SUBSCRIBE_WITHIN_US {
                     member.dropped = Some(Dropped::Silent);
@@ -168,7 +189,11 @@ impl Subscribers {
         let mut bytes = Vec::new();
         FromOrigin::End.encode(&mut bytes);
         let end: Arc<[u8]> = bytes.into();
-        for member in self.members.values_mut().filter(|member| member.dropped.is_none()) {
+        for member in self
+            .members
+            .values_mut()
+            .filter(|member| member.dropped.is_none())
+        {
             member.queue(Arc::clone(&end), now_us);
             member.dropped.get_or_insert(Dropped::Ended);
         }
@@ -201,7 +226,10 @@ impl Subscribers {
     /// How many are being served.
     #[must_use]
     pub fn served(&self) -> usize {
-        self.members.values().filter(|member| member.flags.is_some() && member.dropped.is_none()).count()
+        self.members
+            .values()
+            .filter(|member| member.flags.is_some() && member.dropped.is_none())
+            .count()
     }
 }
 
@@ -235,7 +263,10 @@ impl Member {
     }
 
     fn queue(&mut self, message: Arc<[u8]>, now_us: u64) {
-        let waited_us = self.queue.front().map_or(0, |(since_us, _)| now_us.saturating_sub(*since_us));
+        let waited_us = self
+            .queue
+            .front()
+            .map_or(0, |(since_us, _)| now_us.saturating_sub(*since_us));
         if self.queued_bytes + message.len() > SUBSCRIBER_QUEUE_MAX || waited_us > SUBSCRIBER_LAG_MAX_US {
             return self.drop_now(Dropped::Slow);
         }

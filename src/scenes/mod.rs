@@ -5,6 +5,7 @@
 
 pub mod course;
 pub mod cubes;
+pub mod yard;
 
 use core::fmt;
 use core::str::FromStr;
@@ -140,6 +141,7 @@ impl Scene {
     }
 
     /// The next tick. The first is at time zero and spawns everything.
+    #[allow(clippy::should_implement_trait)] // A scene never ends: an iterator's `Option` would say it may.
     pub fn next(&mut self) -> WorldSample {
         match self {
             Scene::Cubes(cubes) => cubes.next(),

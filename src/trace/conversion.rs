@@ -14,22 +14,18 @@
 )]
 
 use super::error::TraceFault;
+use super::events::Events;
 use super::facts::{Facts, microseconds};
 use super::header::TraceHeader;
-use super::record::{TraceEvent, TraceRecord, TraceRow};
-use crate::limits::EVENT_BYTES_MAX;
+use super::record::{TraceRecord, TraceRow};
 use crate::state::entity::Entity;
 use crate::state::sample::{ExtraSample, Sample, WorldSample};
 use crate::state::schema::Schema;
-use crate::state::update::{Despawn, Event, Spawn};
-use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use crate::state::update::{Despawn, Spawn};
+use std::collections::BTreeMap;
 
 /// Recorder gaps of Rocket League traces are played back as this many seconds unless told otherwise.
 pub(crate) const GAP_SECONDS: f64 = 0.25;
-/// Kinds of event that rate tiers may not delay or drop (SPEC CTL3).
-pub(crate) const CRITICAL_EVENTS: [&str; 6] = ["kill", "death", "demolish", "goal", "damage", "respawn"];
-
 /// Stands for null until the field's coding is known. Values from a file are within 31 bits.
 const UNKNOWN: i64 = i64::MIN;
 
@@ -46,10 +42,9 @@ struct Life {
 pub(crate) struct Converted {
     pub(crate) schema: Schema,
     pub(crate) samples: Vec<WorldSample>,
-    pub(crate) event_kinds: Vec<String>,
+    pub(crate) events: Events,
     pub(crate) survivors: Vec<Entity>,
     pub(crate) generation_max: u32,
-    pub(crate) oversized_payloads: u64,
 }
 
 /// Records in, samples out.
@@ -61,11 +56,9 @@ pub(crate) struct Conversion {
     /// Recorded time of the last record, and the time it is played at.
     last_us: Option<(u64, u64)>,
     facts: Facts,
-    event_kinds: Vec<String>,
-    event_index: HashMap<String, u16>,
+    events: Events,
     lives: BTreeMap<u32, Life>,
     generation_max: u32,
-    oversized_payloads: u64,
 }
 
 impl Conversion {
@@ -82,11 +75,9 @@ impl Conversion {
             samples: Vec::new(),
             last_us: None,
             facts: Facts::new(header.columns.extras.len()),
-            event_kinds: Vec::new(),
-            event_index: HashMap::new(),
+            events: Events::default(),
             lives: BTreeMap::new(),
             generation_max: 0,
-            oversized_payloads: 0,
             header,
         }
     }
@@ -125,8 +116,8 @@ impl Conversion {
             self.complete(spawn.entity, &mut sample.extras);
         }
         for event in &record.events {
-            let event = self.event(event, record, at_us)?;
-            sample.events.push(event);
+            let entity = event.id.and_then(|id| self.subject(id, record));
+            sample.events.push(self.events.take(event, entity, at_us)?);
         }
         self.samples.push(sample);
         Ok(())
@@ -192,21 +183,9 @@ impl Conversion {
         }
     }
 
-    fn event(&mut self, event: &TraceEvent, record: &TraceRecord, at_us: u64) -> Result<Event, TraceFault> {
-        let kind = match self.event_index.get(&event.kind) {
-            Some(kind) => *kind,
-            None => {
-                let bound = u64::from(u16::MAX);
-                let kind = u16::try_from(self.event_kinds.len()).map_err(|_| TraceFault::TooMany {
-                    what: "kinds of event",
-                    bound,
-                })?;
-                self.event_index.insert(event.kind.clone(), kind);
-                self.event_kinds.push(event.kind.clone());
-                kind
-            }
-        };
-        let entity = event.id.and_then(|id| match self.lives.get(&id) {
+    /// The generation an event about this id means: the one alive, or else the one that ended in this record.
+    fn subject(&self, id: u32, record: &TraceRecord) -> Option<Entity> {
+        match self.lives.get(&id) {
             Some(life) => Some(Entity {
                 id,
                 generation: life.generation,
@@ -217,20 +196,7 @@ impl Conversion {
                 .rev()
                 .find(|entity| entity.id == id)
                 .copied(),
-        });
-        let mut payload = payload(event, entity.is_some());
-        if payload.len() > EVENT_BYTES_MAX {
-            payload.clear();
-            self.oversized_payloads += 1;
         }
-        let critical = CRITICAL_EVENTS.contains(&event.kind.as_str());
-        Ok(Event {
-            kind,
-            critical,
-            entity,
-            at_us,
-            payload,
-        })
     }
 
     /// Derives the schema and codes the extra fields.
@@ -241,7 +207,9 @@ impl Conversion {
         let (schema, places) = self.facts.schema(&self.header)?;
         for sample in &mut self.samples {
             sample.extras.retain_mut(|extra| {
-                let Some(place) = places.get(extra.field).copied().flatten() else { return false };
+                let Some(place) = places.get(extra.field).copied().flatten() else {
+                    return false;
+                };
                 extra.field = place.field;
                 if extra.value == UNKNOWN {
                     extra.value = place.null;
@@ -260,35 +228,20 @@ impl Conversion {
         Ok(Converted {
             schema,
             samples: self.samples,
-            event_kinds: self.event_kinds,
+            events: self.events,
             survivors,
             generation_max: self.generation_max,
-            oversized_payloads: self.oversized_payloads,
         })
     }
 }
 
-/// What an event carries besides its kind and entity: compact JSON with sorted keys, nothing where there is
-/// nothing. An id that names no entity alive stays in it.
-fn payload(event: &TraceEvent, entity_known: bool) -> Vec<u8> {
-    let mut rest: BTreeMap<&str, &Value> = event
-        .rest
-        .iter()
-        .map(|(key, value)| (key.as_str(), value))
-        .collect();
-    let id = event.id.filter(|_| !entity_known).map(Value::from);
-    if let Some(id) = &id {
-        rest.insert("id", id);
-    }
-    if rest.is_empty() {
-        Vec::new()
-    } else {
-        serde_json::to_vec(&rest).unwrap_or_default()
-    }
-}
-
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
 pub(crate) mod tests {
     use super::*;
     use crate::trace::header::tests::{FULL, header_line, packed};

@@ -3,7 +3,12 @@
 //! Extra fields are the trace's integer columns that ever hold a value, health first. A column that is ever
 //! null becomes a signed field whose lowest value, `-2^(bits-1)`, means "unknown". Other columns begin at 0.
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use super::error::TraceFault;
 use super::header::TraceHeader;
@@ -41,7 +46,11 @@ struct Range {
 }
 
 impl Range {
-    const NOTHING: Range = Range { min: i64::MAX, max: i64::MIN, any_null: false };
+    const NOTHING: Range = Range {
+        min: i64::MAX,
+        max: i64::MIN,
+        any_null: false,
+    };
 
     /// The field's bits, its sign, and the value for null; `None` when the column never held a value.
     fn coding(self) -> Option<(u8, bool, i64)> {
@@ -103,7 +112,10 @@ impl Facts {
         if let Some(class) = self.classes.get(kind) {
             return Ok(*class);
         }
-        let full = || TraceFault::TooMany { what: "kinds of entity", bound: CLASSES_MAX as u64 };
+        let full = || TraceFault::TooMany {
+            what: "kinds of entity",
+            bound: CLASSES_MAX as u64,
+        };
         let class = u8::try_from(self.class_names.len()).map_err(|_| full())?;
         if self.class_names.len() >= CLASSES_MAX {
             return Err(full());
@@ -139,22 +151,42 @@ impl Facts {
         header: &TraceHeader,
     ) -> Result<(Schema, Vec<Option<FieldPlace>>), SchemaError> {
         let names = &header.columns.extras;
-        let mut columns: Vec<_> = self.ranges.iter().map(|range| range.coding()).zip(names).enumerate().collect();
+        let mut columns: Vec<_> = self
+            .ranges
+            .iter()
+            .map(|range| range.coding())
+            .zip(names)
+            .enumerate()
+            .collect();
         columns.sort_by_key(|(_, (_, (name, _)))| name != "health");
         let mut places = vec![None; names.len()];
         let mut extras = Vec::new();
         for (column, (coding, (name, _))) in columns {
             if let (Some((bits, signed, null)), Some(place)) = (coding, places.get_mut(column)) {
-                *place = Some(FieldPlace { field: extras.len(), null });
-                extras.push(ExtraField { name: name.clone(), bits, signed });
+                *place = Some(FieldPlace {
+                    field: extras.len(),
+                    null,
+                });
+                extras.push(ExtraField {
+                    name: name.clone(),
+                    bits,
+                    signed,
+                });
             }
         }
         let [x0, y0, z0] = header.min;
         let [x1, y1, z1] = header.max;
         self.intervals_us.sort_unstable();
         let nominal = microseconds(1.0 / header.tick_hz);
-        let median = self.intervals_us.get(self.intervals_us.len() / 2).copied().unwrap_or(nominal);
-        let class = |name: &String| Class { name: name.clone(), query_critical: is_query_critical(name) };
+        let median = self
+            .intervals_us
+            .get(self.intervals_us.len() / 2)
+            .copied()
+            .unwrap_or(nominal);
+        let class = |name: &String| Class {
+            name: name.clone(),
+            query_critical: is_query_critical(name),
+        };
         let schema = Schema {
             name: header.name.clone(),
             version: 1,
@@ -176,7 +208,11 @@ impl Facts {
 /// An axis from `min` to `max`, both moved outward to a step and one more.
 fn axis(min: f64, max: f64) -> Result<Axis, SchemaError> {
     let lowest = ((min / POSITION_STEP).floor() - 1.0) * POSITION_STEP;
-    Axis::new(lowest, ((max / POSITION_STEP).ceil() + 1.0) * POSITION_STEP, POSITION_STEP)
+    Axis::new(
+        lowest,
+        ((max / POSITION_STEP).ceil() + 1.0) * POSITION_STEP,
+        POSITION_STEP,
+    )
 }
 
 /// A rate that holds components up to `most` with a tenth to spare, in whole units.
@@ -207,7 +243,14 @@ mod tests {
         assert_eq!(coding(-128, 127, true), Some((9, true, -256)));
         let most = i64::from(i32::MAX);
         assert_eq!(coding(-most, most, true), Some((32, true, -most - 1)));
-        assert_eq!(Range { any_null: true, ..Range::NOTHING }.coding(), None);
+        assert_eq!(
+            Range {
+                any_null: true,
+                ..Range::NOTHING
+            }
+            .coding(),
+            None
+        );
     }
 
     #[test]
@@ -221,6 +264,9 @@ mod tests {
     fn axes_have_a_margin_of_a_step() {
         let whole = axis(-100.0, 100.0).ok().map(|axis| (axis.min, axis.max));
         assert_eq!(whole, Some((-100.0 - 1.0 / 512.0, 100.0 + 1.0 / 512.0)));
-        assert!(axis(0.0, 0.0).is_ok_and(|axis| axis.highest() == 2), "flat worlds have an axis too");
+        assert!(
+            axis(0.0, 0.0).is_ok_and(|axis| axis.highest() == 2),
+            "flat worlds have an axis too"
+        );
     }
 }

@@ -5,6 +5,7 @@
 use super::error::TraceError;
 use super::reader::TraceReader;
 use super::record::TraceRow;
+use super::spread::Spread;
 use core::fmt;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -60,17 +61,6 @@ pub struct TraceInfo {
     pub event_kinds: Vec<EventKindInfo>,
 }
 
-/// Median, 99th percentile and greatest of some values; zeros where there are none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Spread {
-    /// Median.
-    pub p50: f64,
-    /// 99th percentile.
-    pub p99: f64,
-    /// Greatest.
-    pub max: f64,
-}
-
 /// What a trace holds of one kind of entity.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KindInfo {
@@ -93,21 +83,6 @@ pub struct EventKindInfo {
     pub kind: String,
     /// Events of it.
     pub count: u64,
-}
-
-impl Spread {
-    fn of(mut values: Vec<f64>) -> Spread {
-        values.sort_unstable_by(f64::total_cmp);
-        let rank = |share: f64| {
-            let place = (share * values.len() as f64).ceil() as usize;
-            values.get(place.saturating_sub(1)).copied().unwrap_or_default()
-        };
-        Spread {
-            p50: rank(0.5),
-            p99: rank(0.99),
-            max: rank(1.0),
-        }
-    }
 }
 
 /// The last observation of an id's present life.
@@ -279,28 +254,6 @@ impl KindInfo {
     }
 }
 
-impl fmt::Display for Spread {
-    /// Median / 99th percentile / greatest.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} / {} / {}",
-            short(self.p50),
-            short(self.p99),
-            short(self.max)
-        )
-    }
-}
-
-/// Whole numbers whole, others with one decimal.
-fn short(value: f64) -> String {
-    if value.fract() == 0.0 {
-        format!("{value}")
-    } else {
-        format!("{value:.1}")
-    }
-}
-
 impl fmt::Display for TraceInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = |f: &mut fmt::Formatter<'_>, name: &str, value: String| writeln!(f, "{name:<18}{value}");
@@ -368,28 +321,6 @@ impl fmt::Display for TraceInfo {
 mod tests {
     use super::*;
     use crate::trace::header::tests::{FULL, header_line, packed, shared_trace};
-
-    #[test]
-    fn spreads_are_nearest_rank() {
-        assert_eq!(Spread::of(vec![]), Spread::default());
-        assert_eq!(
-            Spread::of(vec![3.0]),
-            Spread {
-                p50: 3.0,
-                p99: 3.0,
-                max: 3.0
-            }
-        );
-        let hundred = (1..=100).map(f64::from).collect();
-        assert_eq!(
-            Spread::of(hundred),
-            Spread {
-                p50: 50.0,
-                p99: 99.0,
-                max: 100.0
-            }
-        );
-    }
 
     #[test]
     fn a_recording_is_counted() {
@@ -463,62 +394,18 @@ mod tests {
         event: (&'static str, u64),
     }
 
+    #[rustfmt::skip]
     const KNOWN: [Known; 5] = [
-        Known {
-            name: "rl_2016_3v3",
-            counts: [7136, 57, 28388, 0, 2634],
-            interval_ms: [48.4, 48.5, 9023.0],
-            live: [8.0, 10.0],
-            per_record: [4.0, 7.0, 9.0],
-            gap_ms: [97.0, 97.0],
-            seconds: 385.0,
-            kind: ("car", 22330, [97.0, 97.0], [12.1, 37.1]),
-            event: ("component", 1182),
-        },
-        Known {
-            name: "rl_2018_2v2_rec60",
-            counts: [17815, 45, 30581, 0, 3712],
-            interval_ms: [21.3, 21.3, 8049.0],
-            live: [5.0, 6.0],
-            per_record: [2.0, 5.0, 5.0],
-            gap_ms: [64.0, 106.0],
-            seconds: 412.0,
-            kind: ("car", 19237, [85.0, 107.0], [13.0, 28.4]),
-            event: ("component", 1724),
-        },
-        Known {
-            name: "rl_2025_3v3_demolitions",
-            counts: [8760, 119, 57284, 0, 8055],
-            interval_ms: [45.9, 46.9, 9048.0],
-            live: [8.0, 10.0],
-            per_record: [7.0, 8.0, 9.0],
-            gap_ms: [46.0, 47.0],
-            seconds: 491.0,
-            kind: ("car", 44299, [46.0, 47.0], [15.4, 25.1]),
-            event: ("component", 3270),
-        },
-        Known {
-            name: "qw_4on4_dm2",
-            counts: [10836, 1205, 138_753, 305, 19039],
-            interval_ms: [34.0, 39.0, 43.0],
-            live: [54.0, 76.0],
-            per_record: [13.0, 20.0, 70.0],
-            gap_ms: [35.0, 137.0],
-            seconds: 378.0,
-            kind: ("player", 81365, [35.0, 40.0], [10.2, 19.7]),
-            event: ("fx", 8236),
-        },
-        Known {
-            name: "hl2dm_1v1_airfusion",
-            counts: [15010, 959, 43406, 86, 1268],
-            interval_ms: [60.0, 60.0, 60.0],
-            live: [94.0, 108.0],
-            per_record: [3.0, 7.0, 90.0],
-            gap_ms: [60.0, 300.0],
-            seconds: 900.0,
-            kind: ("player", 27596, [60.0, 120.0], [6.1, 31.5]),
-            event: ("weapon", 852),
-        },
+        Known { name: "rl_2016_3v3", counts: [7136, 57, 28388, 0, 2634], interval_ms: [48.4, 48.5, 9023.0], live: [8.0, 10.0], per_record: [4.0, 7.0, 9.0],
+            gap_ms: [97.0, 97.0], seconds: 385.0, kind: ("car", 22330, [97.0, 97.0], [12.1, 37.1]), event: ("component", 1182) },
+        Known { name: "rl_2018_2v2_rec60", counts: [17815, 45, 30581, 0, 3712], interval_ms: [21.3, 21.3, 8049.0], live: [5.0, 6.0], per_record: [2.0, 5.0, 5.0],
+            gap_ms: [64.0, 106.0], seconds: 412.0, kind: ("car", 19237, [85.0, 107.0], [13.0, 28.4]), event: ("component", 1724) },
+        Known { name: "rl_2025_3v3_demolitions", counts: [8760, 119, 57284, 0, 8055], interval_ms: [45.9, 46.9, 9048.0], live: [8.0, 10.0], per_record: [7.0, 8.0, 9.0],
+            gap_ms: [46.0, 47.0], seconds: 491.0, kind: ("car", 44299, [46.0, 47.0], [15.4, 25.1]), event: ("component", 3270) },
+        Known { name: "qw_4on4_dm2", counts: [10836, 1205, 138_753, 305, 19039], interval_ms: [34.0, 39.0, 43.0], live: [54.0, 76.0], per_record: [13.0, 20.0, 70.0],
+            gap_ms: [35.0, 137.0], seconds: 378.0, kind: ("player", 81365, [35.0, 40.0], [10.2, 19.7]), event: ("fx", 8236) },
+        Known { name: "hl2dm_1v1_airfusion", counts: [15010, 959, 43406, 86, 1268], interval_ms: [60.0, 60.0, 60.0], live: [94.0, 108.0], per_record: [3.0, 7.0, 90.0],
+            gap_ms: [60.0, 300.0], seconds: 900.0, kind: ("player", 27596, [60.0, 120.0], [6.1, 31.5]), event: ("weapon", 852) },
     ];
 
     /// Every recording at hand has the statistics that were published with it.

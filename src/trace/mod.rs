@@ -7,9 +7,12 @@
 
 mod conversion;
 pub mod error;
+mod events;
 mod facts;
 pub mod header;
 pub mod info;
+mod lines;
 pub mod reader;
 pub mod record;
+pub mod spread;
 pub mod world;

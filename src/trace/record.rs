@@ -314,3 +314,149 @@ impl Cells<'_> {
         Ok(Some(rate))
     }
 }
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+mod tests {
+    use super::*;
+    use crate::trace::header::tests::{FULL, header_line};
+
+    const EMPTY: &str = r#"{"t":3,"time":3,"spawn":[],"despawn":[],"obs":[],"event":[]}"#;
+
+    fn parse(text: &str) -> Result<TraceRecord, String> {
+        let header = TraceHeader::parse(header_line(FULL).as_bytes()).unwrap();
+        TraceRecord::parse(text.as_bytes(), 2, &header).map_err(|fault| fault.to_string())
+    }
+
+    fn refused(text: &str, part: &str) {
+        let error = parse(text).expect_err(part);
+        assert!(error.contains(part), "{error} should say {part}");
+    }
+
+    #[test]
+    fn malformed_rows_are_refused() {
+        let obs = |row: &str| EMPTY.replace("\"obs\":[]", &format!("\"obs\":[{row}]"));
+        assert!(parse(&obs("[1,0,0, 0,0,0, 0,0,0,1, 0,0,0, null, 0,0,0, 0]")).is_ok());
+        for (row, part) in [
+            ("[1,0,0]", "has 3 columns, but the header names 18"),
+            (
+                "[1,0,0, 0,0,0, 0,0,0,1, 0,0,0, null, 0,0,0, 0, 0]",
+                "has 19 columns",
+            ),
+            ("[1.5,0,0, 0,0,0, 0,0,0,1, 0,0,0, null, 0,0,0, 0]", "id is 1.5"),
+            ("[1,-1,0, 0,0,0, 0,0,0,1, 0,0,0, null, 0,0,0, 0]", "gen is -1"),
+            (
+                "[1,0,4294967296, 0,0,0, 0,0,0,1, 0,0,0, null, 0,0,0, 0]",
+                "seg is 4294967296",
+            ),
+            ("[1,0,null, 0,0,0, 0,0,0,1, 0,0,0, null, 0,0,0, 0]", "seg is null"),
+            (
+                "[1,0,0, 0,0,0, 0,0,0,0, 0,0,0, null, 0,0,0, 0]",
+                "1#0 has length 0,",
+            ),
+            (
+                "[1,0,0, 0,0,0, 1,0,0,1, 0,0,0, null, 0,0,0, 0]",
+                "1#0 has length 1.41",
+            ),
+            (
+                "[1,0,0, 0,0,0, 0,0,0,null, 0,0,0, null, 0,0,0, 0]",
+                "qw of entity 1#0 is null",
+            ),
+            (
+                "[1,0,0, 100.5,0,0, 0,0,0,1, 0,0,0, null, 0,0,0, 0]",
+                "px of entity 1#0 is 100.5, outside -100 to",
+            ),
+            (
+                "[1,0,0, 0,null,0, 0,0,0,1, 0,0,0, null, 0,0,0, 0]",
+                "py of entity 1#0 is null",
+            ),
+            (
+                "[1,0,0, 0,0,1e999, 0,0,0,1, 0,0,0, null, 0,0,0, 0]",
+                "number out of range",
+            ),
+            ("[1,0,0, 0,0,NaN, 0,0,0,1, 0,0,0, null, 0,0,0, 0]", "expected"),
+            (
+                "[1,0,0, 0,0,\"0\", 0,0,0,1, 0,0,0, null, 0,0,0, 0]",
+                "invalid type",
+            ),
+            (
+                "[1,0,0, 0,0,0, 0,0,0,1, 0,null,0, null, 0,0,0, 0]",
+                "the velocity of entity 1#0 is null in some",
+            ),
+            (
+                "[1,0,0, 0,0,0, 0,0,0,1, 0,0,0, null, 0,0,null, 0]",
+                "the angular velocity of entity 1#0",
+            ),
+            (
+                "[1,0,0, 0,0,0, 0,0,0,1, 0,1e200,0, null, 0,0,0, 0]",
+                "vy of entity 1#0",
+            ),
+            (
+                "[1,0,0, 0,0,0, 0,0,0,1, 0,0,0, 1.5, 0,0,0, 0]",
+                "health of entity 1#0 is 1.5, but must be a whole",
+            ),
+            (
+                "[1,0,0, 0,0,0, 0,0,0,1, 0,0,0, 1e10, 0,0,0, 0]",
+                "health of entity 1#0 is 10000000000, outside",
+            ),
+            (
+                "[1,0,0, 0,0,0, 0,0,0,1, 0,0,0, null, 0,0,0, 2]",
+                "sleep of entity 1#0 is 2, outside 0 to 1",
+            ),
+        ] {
+            refused(&obs(row), part);
+        }
+    }
+
+    #[test]
+    fn malformed_records_are_refused() {
+        assert_eq!(parse(EMPTY).unwrap().rows(), 1);
+        for (from, to, part) in [
+            (EMPTY, "", "EOF"),
+            (EMPTY, "{", "near byte 1"),
+            (EMPTY, "7", "not a line of this format"),
+            ("\"despawn\":[],", "", "missing field `despawn`"),
+            ("\"t\":3", "\"t\":-3", "invalid value"),
+            ("\"t\":3", "\"t\":3,\"t\":4", "duplicate field"),
+            ("\"time\":3", "\"time\":null", "invalid type"),
+            (
+                "\"spawn\":[]",
+                r#""spawn":[{"id":1,"gen":0}]"#,
+                "missing field `kind`",
+            ),
+            (
+                "\"spawn\":[]",
+                r#""spawn":[{"id":1,"gen":0,"kind":""}]"#,
+                "name has 0 bytes",
+            ),
+            (
+                "\"despawn\":[]",
+                r#""despawn":[{"id":4294967296,"gen":0}]"#,
+                "invalid value",
+            ),
+            ("\"event\":[]", "\"event\":[{}]", "missing field `kind`"),
+            (
+                "\"event\":[]",
+                &format!(r#""event":[{{"kind":"{}"}}]"#, "x".repeat(33)),
+                "name has 33 bytes",
+            ),
+            (
+                "\"event\":[]",
+                &format!("\"event\":{}", "[".repeat(1000)),
+                "invalid type",
+            ),
+            (
+                "\"event\":[]",
+                &format!(r#""event":[{{"kind":"a","b":{}"#, "[".repeat(1000)),
+                "recursion",
+            ),
+        ] {
+            refused(&EMPTY.replacen(from, to, 1), part);
+        }
+    }
+}

@@ -18,8 +18,9 @@
     clippy::panic
 )]
 
-use super::conversion::{Conversion, Converted};
+use super::conversion::Conversion;
 use super::error::TraceError;
+use super::events::Events;
 use super::header::TraceHeader;
 use super::reader::TraceReader;
 use crate::state::entity::Entity;
@@ -42,10 +43,9 @@ pub struct TraceWorld {
     header: TraceHeader,
     schema: Schema,
     samples: Vec<WorldSample>,
-    event_kinds: Vec<String>,
+    events: Events,
     survivors: Vec<Entity>,
     generation_stride: u32,
-    oversized_payloads: u64,
 }
 
 impl TraceWorld {
@@ -71,22 +71,13 @@ impl TraceWorld {
                 .map_err(|fault| fault.at(reader.file(), record.line))?;
         }
         let converted = conversion.finish().map_err(|fault| fault.at(reader.file(), 0))?;
-        let Converted {
-            schema,
-            samples,
-            event_kinds,
-            survivors,
-            generation_max,
-            oversized_payloads,
-        } = converted;
         Ok(TraceWorld {
             header,
-            schema,
-            samples,
-            event_kinds,
-            survivors,
-            generation_stride: generation_max.saturating_add(1),
-            oversized_payloads,
+            schema: converted.schema,
+            samples: converted.samples,
+            events: converted.events,
+            survivors: converted.survivors,
+            generation_stride: converted.generation_max.saturating_add(1),
         })
     }
 
@@ -111,7 +102,7 @@ impl TraceWorld {
     /// Names of the events' kinds, by their number.
     #[must_use]
     pub fn event_kinds(&self) -> &[String] {
-        &self.event_kinds
+        &self.events.kinds
     }
 
     /// Entities alive after the last record, by id.
@@ -123,7 +114,7 @@ impl TraceWorld {
     /// Events whose payload was above the bound and left out; the events themselves are there.
     #[must_use]
     pub fn oversized_payloads(&self) -> u64 {
-        self.oversized_payloads
+        self.events.oversized_payloads
     }
 
     /// Microseconds from the start of one pass to the start of the next: to the last record and one tick more.

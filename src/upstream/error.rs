@@ -20,13 +20,17 @@ pub enum UpstreamError {
     #[error("upstream message refused: it is empty, but its first byte must be its kind")]
     Empty,
     /// A kind that this side does not take. Kinds 0x80 to 0xFF are skipped instead.
-    #[error("upstream message refused: its kind {kind} is not one that this side takes in protocol version {VERSION}")]
+    #[error(
+        "upstream message refused: its kind {kind} is not one that this side takes in protocol version {VERSION}"
+    )]
     UnknownKind {
         /// The kind.
         kind: u8,
     },
     /// The first message does not say that it is this protocol.
-    #[error("upstream {message} refused: its magic bytes are not \"ACKU\", so the peer speaks another protocol")]
+    #[error(
+        "upstream {message} refused: its magic bytes are not \"ACKU\", so the peer speaks another protocol"
+    )]
     Magic {
         /// Which message.
         message: &'static str,

@@ -100,7 +100,13 @@ mod tests {
         for ((epoch, boot), expected, what) in table {
             assert_eq!(fence.admit(Run { epoch, boot }), expected, "{what}");
         }
-        assert_eq!(fence.newest(), Some(Run { epoch: u64::MAX, boot: 0 }));
+        assert_eq!(
+            fence.newest(),
+            Some(Run {
+                epoch: u64::MAX,
+                boot: 0
+            })
+        );
     }
 
     #[test]

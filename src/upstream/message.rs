@@ -4,7 +4,12 @@
 //! [`decode`](FromOrigin::decode)s encodes to the same bytes. The layout of [`Subscribe`] and [`Hello`] up to
 //! their version, and all of [`Refuse`], is the same in every protocol version.
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use super::error::{UpstreamError, within};
 use super::{MAGIC, VERSION, tick};
@@ -145,7 +150,13 @@ impl ToOrigin {
                 check_opening(name, &mut reader)?;
                 let flags = reader.u16().map_err(within(name, "flags"))?;
                 let token = take_counted(&mut reader, UPSTREAM_TOKEN_MAX).map_err(within(name, "token"))?;
-                (name, ToOrigin::Subscribe(Subscribe { flags, token: token.to_vec() }))
+                (
+                    name,
+                    ToOrigin::Subscribe(Subscribe {
+                        flags,
+                        token: token.to_vec(),
+                    }),
+                )
             }
             RESYNC => ("resync", ToOrigin::Resync),
             SKIPPABLE.. => return Ok(None),
@@ -186,7 +197,7 @@ impl FromOrigin {
         let mut reader = ByteReader::new(payload);
         let (name, message) = match reader.u8().map_err(|_| UpstreamError::Empty)? {
             HELLO => ("hello", FromOrigin::Hello(read_hello(&mut reader)?)),
-            REFUSE => ("refuse", FromOrigin::Refuse(read_refuse(&mut reader)?)),
+            REFUSE => ("refusal", FromOrigin::Refuse(read_refuse(&mut reader)?)),
             TICK => ("tick", FromOrigin::Tick(tick::read(&mut reader)?)),
             END => ("end", FromOrigin::End),
             SKIPPABLE.. => return Ok(None),
@@ -218,14 +229,17 @@ fn read_hello(reader: &mut ByteReader<'_>) -> Result<Hello, UpstreamError> {
     };
     let hello = run().map_err(within("hello", "run"))?;
     let schema = take_counted(reader, SCHEMA_BYTES_MAX).map_err(within("hello", "schema"))?;
-    Ok(Hello { schema: schema.to_vec(), ..hello })
+    Ok(Hello {
+        schema: schema.to_vec(),
+        ..hello
+    })
 }
 
 fn read_refuse(reader: &mut ByteReader<'_>) -> Result<Refuse, UpstreamError> {
-    let code = RefuseCode::from_number(reader.u16().map_err(within("refuse", "code"))?);
+    let code = RefuseCode::from_number(reader.u16().map_err(within("refusal", "code"))?);
     let text = take_counted(reader, UPSTREAM_TEXT_MAX)
         .and_then(|bytes| core::str::from_utf8(bytes).map_err(|_| ReadError::NotText));
-    let text = text.map_err(within("refuse", "text"))?.to_owned();
+    let text = text.map_err(within("refusal", "text"))?.to_owned();
     Ok(Refuse { code, text })
 }
 
@@ -253,12 +267,20 @@ fn check_opening(message: &'static str, reader: &mut ByteReader<'_>) -> Result<(
         return Err(UpstreamError::Magic { message });
     }
     let theirs = reader.u16().map_err(within(message, "version"))?;
-    if theirs == VERSION { Ok(()) } else { Err(UpstreamError::Version { message, theirs }) }
+    if theirs == VERSION {
+        Ok(())
+    } else {
+        Err(UpstreamError::Version { message, theirs })
+    }
 }
 
 /// Bytes after a `u16` count. What we write is asserted to be within the bound, and cut where it is not.
 fn counted(bytes: &[u8], max: usize, out: &mut Vec<u8>) {
-    debug_assert!(bytes.len() <= max, "{} bytes where {max} are allowed", bytes.len());
+    debug_assert!(
+        bytes.len() <= max,
+        "{} bytes where {max} are allowed",
+        bytes.len()
+    );
     let bytes = bytes.get(..max).unwrap_or(bytes);
     out.put_u16(u16::try_from(bytes.len()).unwrap_or(0));
     out.put(bytes);
@@ -266,5 +288,13 @@ fn counted(bytes: &[u8], max: usize, out: &mut Vec<u8>) {
 
 fn take_counted<'a>(reader: &mut ByteReader<'a>, max: usize) -> Result<&'a [u8], ReadError> {
     let length = usize::from(reader.u16()?);
-    if length > max { Err(ReadError::OutOfRange) } else { reader.bytes(length) }
+    if length > max {
+        Err(ReadError::OutOfRange)
+    } else {
+        reader.bytes(length)
+    }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests;

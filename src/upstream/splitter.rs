@@ -3,7 +3,12 @@
 //! Invariant: the splitter holds no more than one unfinished message and what was pushed last. A length above
 //! the bound poisons it: where the next message begins cannot be known any more, so every later call says so.
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use super::error::UpstreamError;
 
@@ -23,7 +28,11 @@ impl Splitter {
     /// A splitter for messages of at most `max` bytes of payload.
     #[must_use]
     pub fn new(max: usize) -> Splitter {
-        Splitter { buffer: Vec::new(), start: 0, max }
+        Splitter {
+            buffer: Vec::new(),
+            start: 0,
+            max,
+        }
     }
 
     /// Takes in bytes as they came.
@@ -42,13 +51,20 @@ impl Splitter {
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<&[u8]>, UpstreamError> {
         let rest = self.buffer.get(self.start..).unwrap_or_default();
-        let Some((prefix, rest)) = rest.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
+        let Some((prefix, rest)) = rest.split_first_chunk::<PREFIX_BYTES>() else {
+            return Ok(None);
+        };
         let length = u32::from_le_bytes(*prefix);
         let size = usize::try_from(length).unwrap_or(usize::MAX);
         if size > self.max {
-            return Err(UpstreamError::TooLong { length, max: self.max });
+            return Err(UpstreamError::TooLong {
+                length,
+                max: self.max,
+            });
         }
-        let Some(payload) = rest.get(..size) else { return Ok(None) };
+        let Some(payload) = rest.get(..size) else {
+            return Ok(None);
+        };
         self.start += PREFIX_BYTES + size;
         Ok(Some(payload))
     }
@@ -107,7 +123,13 @@ mod tests {
         splitter.push(&[0xFF, 0xFF, 0xFF, 0x7F]);
         assert_eq!(splitter.next().unwrap().unwrap(), b"ok");
         let error = splitter.next().unwrap_err();
-        assert_eq!(error, UpstreamError::TooLong { length: 0x7FFF_FFFF, max: 300 });
+        assert_eq!(
+            error,
+            UpstreamError::TooLong {
+                length: 0x7FFF_FFFF,
+                max: 300
+            }
+        );
         splitter.push(&framed(&[b"ok"]));
         assert_eq!(splitter.next().unwrap_err(), error);
         assert!(splitter.buffer.capacity() < 64);

@@ -12,7 +12,12 @@
 //! except that a keyframe may repeat the last; a malformed message changes nothing but a count, is followed by
 //! one request for a keyframe, and the stream goes on.
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use std::sync::Arc;
 
@@ -217,8 +222,15 @@ impl Subscriber {
     fn take(&mut self, message: FromOrigin, events: &mut Vec<SubscriberEvent>) {
         match (message, self.phase) {
             (FromOrigin::Refuse(refuse), _) => {
-                let text: String = refuse.text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-                let text = format!("the origin refused this subscriber (code {}): {text}", refuse.code.number());
+                let text: String = refuse
+                    .text
+                    .chars()
+                    .map(|c| if c.is_control() { ' ' } else { c })
+                    .collect();
+                let text = format!(
+                    "the origin refused this subscriber (code {}): {text}",
+                    refuse.code.number()
+                );
                 self.refuse(text, events);
             }
             (FromOrigin::End, _) => {
@@ -227,7 +239,10 @@ impl Subscriber {
             }
             (FromOrigin::Hello(hello), Phase::Opening) => self.open(&hello, events),
             (FromOrigin::Hello(_), _) => {
-                self.malformed("upstream hello refused: this connection has had one".to_owned(), events);
+                self.malformed(
+                    "upstream hello refused: this connection has had one".to_owned(),
+                    events,
+                );
             }
             (FromOrigin::Tick(_), Phase::Opening | Phase::Closed) => {
                 let text = "upstream tick refused: no hello came before it, so its schema is not known";
@@ -242,7 +257,13 @@ impl Subscriber {
             Ok(decoded) => decoded,
             Err(error) => return self.refuse(format!("upstream hello refused: {error}"), events),
         };
-        let Hello { epoch, boot, clock_id, accepts, .. } = *hello;
+        let Hello {
+            epoch,
+            boot,
+            clock_id,
+            accepts,
+            ..
+        } = *hello;
         let continued = match self.fence.admit(Run { epoch, boot }) {
             Admission::New => false,
             Admission::Continued => true,
@@ -306,7 +327,9 @@ impl Subscriber {
             self.counts.unanchored += 1;
             if !self.resync_asked {
                 self.resync();
-                let text = format!("upstream tick {number} refused: no keyframe came before it, so one is asked for");
+                let text = format!(
+                    "upstream tick {number} refused: no keyframe came before it, so one is asked for"
+                );
                 events.push(SubscriberEvent::Malformed(text));
             }
             return;
@@ -357,3 +380,7 @@ impl Subscriber {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+mod tests;

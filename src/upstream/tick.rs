@@ -3,7 +3,12 @@
 //! Invariant: a count is checked against the bytes that are left before anything is reserved for it. Ranges of
 //! quantised values are not judged here but by the world that takes the update in, item by item.
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use super::error::{UpstreamError, within};
 use crate::limits::{EVENT_BYTES_MAX, EXTRA_FIELDS_MAX, SERVER_TIME_MAX_US, SLOTS_MAX, UPSTREAM_FRAME_MAX};
@@ -96,11 +101,19 @@ fn put_observation(observation: &Observation, out: &mut Vec<u8>) {
     motion.position.iter().for_each(|q| out.put_u32(*q));
     out.put_u8(motion.rotation.largest);
     motion.rotation.parts.iter().for_each(|part| out.put_u16(*part));
-    motion.velocity.iter().chain(&motion.angular).for_each(|v| out.put_i32(*v));
+    motion
+        .velocity
+        .iter()
+        .chain(&motion.angular)
+        .for_each(|v| out.put_i32(*v));
 }
 
 fn put_event(event: &Event, out: &mut Vec<u8>) {
-    debug_assert!(event.payload.len() <= EVENT_BYTES_MAX, "an event of {} bytes", event.payload.len());
+    debug_assert!(
+        event.payload.len() <= EVENT_BYTES_MAX,
+        "an event of {} bytes",
+        event.payload.len()
+    );
     let critical = if event.critical { CRITICAL } else { 0 };
     let about = if event.entity.is_some() { HAS_ENTITY } else { 0 };
     out.put_u16(event.kind);
@@ -116,8 +129,10 @@ fn put_event(event: &Event, out: &mut Vec<u8>) {
 pub(super) fn read(reader: &mut ByteReader<'_>) -> Result<TickUpdate, UpstreamError> {
     let part = |part| within("tick", part);
     let flags = reader.u8().map_err(part("header"))?;
-    let mut update =
-        TickUpdate { keyframe: flag(flags, KEYFRAME, KEYFRAME).map_err(part("header"))?, ..TickUpdate::default() };
+    let mut update = TickUpdate {
+        keyframe: flag(flags, KEYFRAME, KEYFRAME).map_err(part("header"))?,
+        ..TickUpdate::default()
+    };
     update.origin_tick = reader.u64().map_err(part("header"))?;
     update.server_us = time(reader).map_err(part("header"))?;
     update.published_us = reader.u64().map_err(part("header"))?;
@@ -148,24 +163,43 @@ fn items<T>(
 
 /// One bit of `flags`; bits outside `known` must be clear.
 fn flag(flags: u8, bit: u8, known: u8) -> Result<bool, ReadError> {
-    if flags & !known != 0 { Err(ReadError::OutOfRange) } else { Ok(flags & bit != 0) }
+    if flags & !known != 0 {
+        Err(ReadError::OutOfRange)
+    } else {
+        Ok(flags & bit != 0)
+    }
 }
 
 fn time(reader: &mut ByteReader<'_>) -> Result<u64, ReadError> {
     let time = reader.u64()?;
-    if time > SERVER_TIME_MAX_US { Err(ReadError::OutOfRange) } else { Ok(time) }
+    if time > SERVER_TIME_MAX_US {
+        Err(ReadError::OutOfRange)
+    } else {
+        Ok(time)
+    }
 }
 
 fn get_entity(reader: &mut ByteReader<'_>) -> Result<Entity, ReadError> {
-    Ok(Entity { id: reader.u32()?, generation: reader.u32()? })
+    Ok(Entity {
+        id: reader.u32()?,
+        generation: reader.u32()?,
+    })
 }
 
 fn get_despawn(reader: &mut ByteReader<'_>) -> Result<Despawn, ReadError> {
-    Ok(Despawn { entity: get_entity(reader)?, at_us: time(reader)?, reason: reader.u8()? })
+    Ok(Despawn {
+        entity: get_entity(reader)?,
+        at_us: time(reader)?,
+        reason: reader.u8()?,
+    })
 }
 
 fn get_spawn(reader: &mut ByteReader<'_>) -> Result<Spawn, ReadError> {
-    Ok(Spawn { entity: get_entity(reader)?, at_us: time(reader)?, class: reader.u8()? })
+    Ok(Spawn {
+        entity: get_entity(reader)?,
+        at_us: time(reader)?,
+        class: reader.u8()?,
+    })
 }
 
 fn get_observation(reader: &mut ByteReader<'_>) -> Result<Observation, ReadError> {
@@ -177,7 +211,10 @@ fn get_observation(reader: &mut ByteReader<'_>) -> Result<Observation, ReadError
     let motion = Motion {
         observed_us: time(reader)?,
         position: [reader.u32()?, reader.u32()?, reader.u32()?],
-        rotation: Rotation { largest: reader.u8()?, parts: [reader.u16()?, reader.u16()?, reader.u16()?] },
+        rotation: Rotation {
+            largest: reader.u8()?,
+            parts: [reader.u16()?, reader.u16()?, reader.u16()?],
+        },
         velocity: [reader.i32()?, reader.i32()?, reader.i32()?],
         angular: [reader.i32()?, reader.i32()?, reader.i32()?],
         at_rest,
@@ -185,7 +222,10 @@ fn get_observation(reader: &mut ByteReader<'_>) -> Result<Observation, ReadError
     let absent = Motion {
         observed_us: 0,
         position: [0; 3],
-        rotation: Rotation { largest: 0, parts: [0; 3] },
+        rotation: Rotation {
+            largest: 0,
+            parts: [0; 3],
+        },
         velocity: [0; 3],
         angular: [0; 3],
         at_rest: false,
@@ -195,7 +235,12 @@ fn get_observation(reader: &mut ByteReader<'_>) -> Result<Observation, ReadError
         _ if motion == absent => None,
         _ => return Err(ReadError::NotCanonical),
     };
-    Ok(Observation { entity, segment, segment_us, motion })
+    Ok(Observation {
+        entity,
+        segment,
+        segment_us,
+        motion,
+    })
 }
 
 fn get_extras(reader: &mut ByteReader<'_>) -> Result<ExtraUpdate, ReadError> {
@@ -224,5 +269,11 @@ fn get_event(reader: &mut ByteReader<'_>) -> Result<Event, ReadError> {
     if length > EVENT_BYTES_MAX {
         return Err(ReadError::OutOfRange);
     }
-    Ok(Event { kind, critical, entity, at_us, payload: reader.bytes(length)?.to_vec() })
+    Ok(Event {
+        kind,
+        critical,
+        entity,
+        at_us,
+        payload: reader.bytes(length)?.to_vec(),
+    })
 }

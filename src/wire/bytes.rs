@@ -195,6 +195,51 @@ impl ByteWriter for Vec<u8> {
     }
 }
 
+/// Writes into a fixed buffer. The caller has made sure of the room; writing past it is a defect, asserted in
+/// test builds, and leaves [`SliceWriter::finish`] at `None`.
+#[derive(Debug)]
+pub struct SliceWriter<'a> {
+    buffer: &'a mut [u8],
+    used: usize,
+    overflow: bool,
+}
+
+impl<'a> SliceWriter<'a> {
+    /// A writer at the start of `buffer`.
+    #[must_use]
+    pub fn new(buffer: &'a mut [u8]) -> SliceWriter<'a> {
+        SliceWriter { buffer, used: 0, overflow: false }
+    }
+
+    /// Bytes written.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Bytes written, or `None` when the buffer was too small.
+    #[must_use]
+    pub fn finish(self) -> Option<usize> {
+        (!self.overflow).then_some(self.used)
+    }
+}
+
+impl ByteWriter for SliceWriter<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.used.saturating_add(bytes.len());
+        match self.buffer.get_mut(self.used..end) {
+            Some(place) => {
+                place.copy_from_slice(bytes);
+                self.used = end;
+            }
+            None => {
+                debug_assert!(false, "{} bytes do not fit behind {}", bytes.len(), self.used);
+                self.overflow = true;
+            }
+        }
+    }
+}
+
 /// Bytes of a value's varint, 1 to 5.
 #[must_use]
 pub fn varint_bytes(value: u32) -> usize {

@@ -6,6 +6,7 @@ pub mod bits;
 pub mod bytes;
 #[cfg(any(feature = "client", feature = "relay"))]
 pub mod handshake;
+pub mod payload;
 pub mod report;
 #[cfg(any(feature = "client", feature = "relay"))]
 pub mod seal;

@@ -15,6 +15,8 @@ use crate::sequence::widen;
 
 /// Numbers after which a key is spent: far below the limit of AES-GCM and of the counter.
 pub const NUMBERS_MAX: u64 = 1 << 48;
+/// The token key of insecure mode: public, so it proves nothing. Seals then guard against faults only.
+pub const INSECURE_TOKEN_KEY: [u8; 32] = *b"ackline insecure token key v1...";
 
 /// Which way a datagram goes; each has its own key (THREATS 29).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

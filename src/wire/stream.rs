@@ -128,21 +128,13 @@ impl StreamReceiver {
     /// # Errors
     /// [`ReadError`] when the block is malformed; then nothing of it is taken.
     pub fn receive(&mut self, reader: &mut ByteReader<'_>) -> Result<(), ReadError> {
-        let mut check = *reader;
-        let first = check.varint()?;
-        let count = check.u8()?;
-        if count == 0 || usize::from(count) > STREAM_MESSAGES_MAX {
-            return Err(ReadError::OutOfRange);
-        }
-        let mut messages = check;
-        for _ in 0..count {
-            message(&mut check)?;
-        }
+        let mut messages = *reader;
+        skip_block(reader)?;
+        let (first, count) = (messages.varint()?, messages.u8()?);
         for index in 0..u32::from(count) {
             let bytes = message(&mut messages)?;
             self.take(first.wrapping_add(index), bytes);
         }
-        *reader = check;
         Ok(())
     }
 
@@ -174,6 +166,19 @@ impl StreamReceiver {
     pub fn pop(&mut self) -> Option<Vec<u8>> {
         self.ready.pop_front()
     }
+}
+
+/// Reads past a block and checks its form.
+///
+/// # Errors
+/// [`ReadError`] when the block is malformed; the reader then stands anywhere within it.
+pub fn skip_block(reader: &mut ByteReader<'_>) -> Result<(), ReadError> {
+    reader.varint()?;
+    let count = reader.u8()?;
+    if count == 0 || usize::from(count) > STREAM_MESSAGES_MAX {
+        return Err(ReadError::OutOfRange);
+    }
+    (0..count).try_for_each(|_| message(reader).map(drop))
 }
 
 fn message<'a>(reader: &mut ByteReader<'a>) -> Result<&'a [u8], ReadError> {

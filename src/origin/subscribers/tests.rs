@@ -1,0 +1,252 @@
+use super::*;
+use crate::limits::SLOTS_MAX;
+use crate::state::entity::Entity;
+use crate::state::sample::WorldSample;
+use crate::state::schema::tests::full_schema;
+use crate::state::update::Spawn;
+use crate::upstream::subscriber::{Subscriber, SubscriberEvent};
+
+fn publisher() -> Publisher {
+    Publisher::new(full_schema(), 1, 2, 3).unwrap()
+}
+
+fn tick(publisher: &mut Publisher, server_us: u64) -> Published {
+    publisher.publish(
+        &WorldSample {
+            server_us,
+            ..WorldSample::default()
+        },
+        0,
+    )
+}
+
+/// Everything queued for a subscriber, in one piece.
+fn drain(subscribers: &mut Subscribers, id: SubscriberId) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while let Some(message) = subscribers.take(id) {
+        bytes.extend_from_slice(&message);
+    }
+    bytes
+}
+
+fn events(subscriber: &mut Subscriber, bytes: &[u8]) -> Vec<String> {
+    let mut events = Vec::new();
+    subscriber.receive(bytes, &mut events);
+    let name = |event: &SubscriberEvent| match event {
+        SubscriberEvent::Stream(_) => "stream".to_owned(),
+        SubscriberEvent::Tick(update) => {
+            format!(
+                "{} {}",
+                if update.keyframe { "keyframe" } else { "tick" },
+                update.origin_tick
+            )
+        }
+        SubscriberEvent::Refused(text) | SubscriberEvent::Malformed(text) => text.clone(),
+        SubscriberEvent::Ended => "ended".to_owned(),
+    };
+    events.iter().map(name).collect()
+}
+
+#[test]
+fn several_subscribers_share_ticks_and_join_at_any_time() {
+    let mut publisher = publisher();
+    let mut subscribers = Subscribers::new(Vec::new());
+    let mut first = Subscriber::new(Vec::new());
+    let mut second = Subscriber::new(b"ignored where none is expected".to_vec());
+    let one = subscribers.open(0).unwrap();
+    for piece in first.start().chunks(3) {
+        subscribers.receive(one, piece, 0, &publisher);
+    }
+    let published = tick(&mut publisher, 50_000);
+    subscribers.publish(&published, 0, &publisher);
+    let two = subscribers.open(0).unwrap();
+    subscribers.receive(two, &second.start(), 0, &publisher);
+    let published = tick(&mut publisher, 100_000);
+    subscribers.publish(&published, 0, &publisher);
+    assert_eq!((subscribers.served(), subscribers.ids().count()), (2, 2));
+    subscribers.end(0);
+    assert_eq!(
+        events(&mut first, &drain(&mut subscribers, one)),
+        ["stream", "keyframe 0", "tick 1", "tick 2", "ended"]
+    );
+    assert_eq!(
+        events(&mut second, &drain(&mut subscribers, two)),
+        ["stream", "keyframe 1", "tick 2", "ended"]
+    );
+    assert_eq!(
+        (subscribers.closing(one), subscribers.served()),
+        (Some(Dropped::Ended), 0)
+    );
+    subscribers.close(one);
+    assert_eq!((subscribers.closing(one), subscribers.ids().count()), (None, 1));
+}
+
+/// SPEC OPS1: a subscriber that takes nothing is dropped by age or by bytes, and the others never notice.
+#[test]
+fn ops1_a_slow_subscriber_is_dropped_and_not_waited_for() {
+    let mut publisher = publisher();
+    let mut subscribers = Subscribers::new(Vec::new());
+    let ids = [subscribers.open(0).unwrap(), subscribers.open(0).unwrap()];
+    for id in ids {
+        subscribers.receive(id, &Subscriber::new(Vec::new()).start(), 0, &publisher);
+    }
+    let mut now_us = 0;
+    while subscribers.closing(ids[0]).is_none() {
+        now_us += 50_000;
+        let published = tick(&mut publisher, now_us);
+        subscribers.publish(&published, now_us, &publisher);
+        assert!(!drain(&mut subscribers, ids[1]).is_empty());
+    }
+    assert_eq!(now_us, SUBSCRIBER_LAG_MAX_US + 50_000);
+    assert_eq!(
+        (subscribers.closing(ids[0]), subscribers.closing(ids[1])),
+        (Some(Dropped::Slow), None)
+    );
+    assert!(subscribers.take(ids[0]).is_none(), "its queue is given back");
+
+    let spawned = (0..SLOTS_MAX as u32).map(|id| Spawn {
+        entity: Entity { id, generation: 0 },
+        class: 0,
+        at_us: 0,
+    });
+    let full = WorldSample {
+        server_us: now_us,
+        spawned: spawned.collect(),
+        ..WorldSample::default()
+    };
+    assert_eq!(publisher.publish(&full, 0).errors, []);
+    let id = subscribers.open(now_us).unwrap();
+    subscribers.receive(id, &Subscriber::new(Vec::new()).start(), now_us, &publisher);
+    let mut resync = Vec::new();
+    ToOrigin::Resync.encode(&mut resync);
+    for _ in 0..200 {
+        now_us += RESYNC_GAP_US / 8;
+        subscribers.receive(id, &resync, now_us, &publisher);
+        let published = tick(&mut publisher, now_us);
+        subscribers.publish(&published, now_us, &publisher);
+        let member = &subscribers.members[&id];
+        assert!(member.queued_bytes <= SUBSCRIBER_QUEUE_MAX);
+        assert_eq!(
+            member.queued_bytes,
+            member
+                .queue
+                .iter()
+                .map(|(_, message)| message.len())
+                .sum::<usize>()
+        );
+    }
+    assert_eq!(subscribers.closing(id), Some(Dropped::Slow));
+}
+
+/// Keyframes on request come at once, then at most every 100 ms; a request in between is kept, not lost.
+#[test]
+fn resyncs_are_honoured_but_not_more_often_than_the_gap() {
+    let mut publisher = publisher();
+    let mut subscribers = Subscribers::new(Vec::new());
+    let mut subscriber = Subscriber::new(Vec::new());
+    let id = subscribers.open(0).unwrap();
+    subscribers.receive(id, &subscriber.start(), 0, &publisher);
+    let mut resync = Vec::new();
+    ToOrigin::Resync.encode(&mut resync);
+    subscribers.receive(id, &resync.repeat(50), 40_000, &publisher);
+    for now_us in [50_000, 100_000, 150_000] {
+        let published = tick(&mut publisher, now_us);
+        subscribers.publish(&published, now_us, &publisher);
+    }
+    subscribers.receive(id, &resync, 200_000, &publisher);
+    assert_eq!(
+        events(&mut subscriber, &drain(&mut subscribers, id)),
+        [
+            "stream",
+            "keyframe 0",
+            "tick 1",
+            "tick 2",
+            "keyframe 2",
+            "tick 3",
+            "keyframe 3"
+        ]
+    );
+}
+
+/// THREATS 82: who is not admitted is told why in one sentence and gets nothing else.
+#[test]
+fn threats_82_who_is_not_admitted_is_told_why() {
+    let publisher = publisher();
+    let mut subscribers = Subscribers::new(b"secret".to_vec());
+    let mut refuse = |bytes: &[u8]| {
+        let id = subscribers.open(0).unwrap();
+        subscribers.receive(id, bytes, 0, &publisher);
+        let mut subscriber = Subscriber::new(Vec::new());
+        let _ = subscriber.start();
+        let texts = events(&mut subscriber, &drain(&mut subscribers, id));
+        assert_eq!(texts.len(), 1, "{texts:?}");
+        (subscribers.closing(id).map(Dropped::reason), texts[0].clone())
+    };
+    let mut other_version = Subscriber::new(b"secret".to_vec()).start();
+    other_version[9] = 9;
+    let good = Subscriber::new(b"secret".to_vec()).start();
+    let mut resync = Vec::new();
+    ToOrigin::Resync.encode(&mut resync);
+    let refused = |code: u16, text: &str| format!("the origin refused this subscriber (code {code}): {text}");
+    assert_eq!(
+        refuse(&other_version),
+        (
+            Some("version"),
+            refused(
+                1,
+                "upstream subscribe refused: it is of protocol version 9, but version 1 is spoken here: run versions that match; this origin speaks version 1"
+            )
+        )
+    );
+    for token in [&b""[..], b"secre", b"secret!", b"Secret"] {
+        let text = "the token is not the one this origin expects: check upstream_token";
+        assert_eq!(
+            refuse(&Subscriber::new(token.to_vec()).start()),
+            (Some("token"), refused(2, text))
+        );
+    }
+    let text = "upstream resync refused: no subscribe came before it";
+    assert_eq!(refuse(&resync), (Some("malformed"), refused(4, text)));
+    let text = "upstream subscribe refused: this connection has subscribed already";
+    assert_eq!(
+        refuse(&[&good[..], &good].concat()),
+        (Some("malformed"), refused(4, text))
+    );
+    let (reason, text) = refuse(b"GET / HTTP/1.1\r\n\r\n");
+    assert_eq!(reason, Some("malformed"));
+    assert!(text.contains("the length prefix is broken"), "{text}");
+}
+
+#[test]
+fn connections_are_bounded_in_number_and_in_silence() {
+    let mut publisher = publisher();
+    let mut subscribers = Subscribers::new(Vec::new());
+    let ids: Vec<SubscriberId> = (0..SUBSCRIBERS_MAX)
+        .map(|_| subscribers.open(0).unwrap())
+        .collect();
+    let full = subscribers.open(0).unwrap_err();
+    let mut subscriber = Subscriber::new(Vec::new());
+    let _ = subscriber.start();
+    assert_eq!(
+        events(&mut subscriber, &full),
+        [
+            "the origin refused this subscriber (code 3): this origin serves its maximum of 64 subscribers: try again later"
+        ]
+    );
+    subscribers.receive(ids[0], &subscriber.start(), 0, &publisher);
+    assert_eq!(
+        events(&mut subscriber, &drain(&mut subscribers, ids[0])),
+        ["stream", "keyframe 0"]
+    );
+    let now_us = SUBSCRIBE_WITHIN_US + 1;
+    let published = tick(&mut publisher, now_us);
+    subscribers.publish(&published, now_us - 1, &publisher);
+    assert_eq!(subscribers.closing(ids[1]), None);
+    subscribers.publish(&published, now_us, &publisher);
+    assert_eq!(subscribers.closing(ids[1]), Some(Dropped::Silent));
+    assert_eq!(subscribers.closing(ids[0]), None);
+    for id in ids {
+        subscribers.close(id);
+    }
+    assert!(subscribers.open(0).is_ok());
+}

@@ -1,0 +1,125 @@
+//! One datagram to one client: clear header, blocks, seal.
+//!
+//! Whatever goes down is written here, in place in the outbox's buffer, so that there is one order of blocks
+//! and one way to seal.
+
+use crate::limits::{DATAGRAM_MAX, TAG_BYTES};
+use crate::wire::bytes::{ByteWriter, SliceWriter};
+use crate::wire::handshake::{DOWN_HEADER_BYTES, DatagramKind, WELCOME_HEADER_BYTES, WelcomeHeader, put_welcome_header};
+use crate::wire::payload::{self, CloseReason, Welcome, clock_stamp};
+use crate::wire::snapshot::SnapshotHeader;
+
+use super::outbox::Outbox;
+use super::session::Session;
+
+/// The blocks of one datagram.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Blocks<'a> {
+    /// The session ends.
+    pub close: Option<CloseReason>,
+    /// What the client must know of its stream.
+    pub welcome: Option<Welcome<'a>>,
+    /// Whether due messages may ride along.
+    pub messages: bool,
+    /// One part of a snapshot: its header and body.
+    pub snapshot: Option<(&'a SnapshotHeader, &'a [u8])>,
+}
+
+/// What was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Composed {
+    /// Bytes of the datagram.
+    pub bytes: usize,
+    /// Nanoseconds the seal took, by the stopwatch.
+    pub seal_ns: u64,
+}
+
+/// How a session is told its keys: before it is confirmed in a Welcome, afterwards in ordinary datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outer {
+    /// The clear header of a Welcome, with what the keys need.
+    Welcome,
+    /// The short header.
+    Down,
+}
+
+/// Writes and seals one datagram for `session` into the outbox. `None` when the outbox is full, the session's
+/// numbers are spent, or the blocks do not fit; nothing is sent then.
+pub fn compose(
+    session: &mut Session,
+    outer: Outer,
+    blocks: Blocks<'_>,
+    now_us: u64,
+    stopwatch: fn() -> u64,
+    outbox: &mut impl Outbox,
+) -> Option<Composed> {
+    let path = session.path;
+    let buffer = outbox.reserve()?.get_mut(..DATAGRAM_MAX)?;
+    let number = session.sealer.reserve()?;
+    #[allow(clippy::cast_possible_truncation)]
+    let low = number as u32;
+    let header_bytes = match outer {
+        Outer::Welcome => WELCOME_HEADER_BYTES,
+        Outer::Down => DOWN_HEADER_BYTES,
+    };
+    let (header, rest) = buffer.split_at_mut_checked(header_bytes)?;
+    let mut writer = SliceWriter::new(header);
+    match outer {
+        Outer::Welcome => put_welcome_header(
+            &mut writer,
+            &WelcomeHeader {
+                connection: session.connection,
+                client_nonce: session.client_nonce,
+                relay_nonce: session.relay_nonce,
+                number: low,
+            },
+        ),
+        Outer::Down => {
+            writer.put_u8(DatagramKind::Down as u8);
+            writer.put_u32(low);
+        }
+    }
+    let room = rest.len().checked_sub(TAG_BYTES)?;
+    let length = write_blocks(session, &blocks, now_us, rest.get_mut(..room)?)?;
+    let begun = stopwatch();
+    let tag = session.sealer.seal(number, header, rest.get_mut(..length)?)?;
+    let seal_ns = stopwatch().saturating_sub(begun);
+    rest.get_mut(length..length + TAG_BYTES)?.copy_from_slice(&tag);
+    let bytes = header_bytes + length + TAG_BYTES;
+    outbox.commit(bytes, path);
+    session.sent_us = now_us;
+    Some(Composed { bytes, seal_ns })
+}
+
+/// Writes flags, clock stamp and blocks; gives the length.
+fn write_blocks(session: &mut Session, blocks: &Blocks<'_>, now_us: u64, place: &mut [u8]) -> Option<usize> {
+    let room = place.len();
+    let mut writer = SliceWriter::new(place);
+    writer.put_u8(0);
+    writer.put_u16(clock_stamp(now_us));
+    let mut flags = 0;
+    if let Some(reason) = blocks.close {
+        flags |= payload::CLOSE;
+        writer.put_u8(reason as u8);
+    }
+    if let Some(welcome) = &blocks.welcome {
+        flags |= payload::WELCOME;
+        welcome.encode(&mut writer);
+    }
+    if blocks.messages {
+        let snapshot = blocks.snapshot.map_or(0, |(_, body)| crate::wire::snapshot::HEADER_BYTES_MAX + body.len());
+        let left = room.saturating_sub(writer.used() + snapshot);
+        let resend_us = session.resend_us();
+        if left > 8 && session.stream.put_block(now_us, resend_us, left, &mut writer) {
+            flags |= payload::MESSAGES;
+        }
+    }
+    if let Some((header, body)) = blocks.snapshot {
+        flags |= payload::SNAPSHOT;
+        header.encode(&mut writer);
+        writer.put(body);
+    }
+    let length = writer.finish()?;
+    *place.first_mut()? = flags;
+    Some(length)
+}

@@ -1,0 +1,190 @@
+//! What a snapshot must say: the entries that turn a base table into the world now.
+//!
+//! Pure: base, arena and frame in, a list of entries out. Structure (a slot that appears or ends) and motion
+//! are found by the same walk, so membership is never a flag beside the table.
+
+use std::sync::Arc;
+
+use crate::sequence::Tick;
+use crate::state::Frame;
+use crate::state::entity::Departure;
+use crate::state::frame::Place;
+use crate::state::record::Record;
+use crate::state::slots::{Slot, SlotSet};
+
+use super::arena::Arena;
+use super::table::{Known, Table};
+
+/// How one slot is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum How {
+    /// As a difference from the record of this tick's frame.
+    DeltaFrom(Tick),
+    /// Whole.
+    Complete,
+    /// It is gone.
+    Removed,
+}
+
+/// One entry to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedEntry {
+    /// Which slot.
+    pub slot: Slot,
+    /// How it is said.
+    pub how: How,
+}
+
+impl PlannedEntry {
+    /// True for an entry that ends a membership.
+    #[must_use]
+    pub fn is_removal(&self) -> bool {
+        self.how == How::Removed
+    }
+}
+
+/// Entries of one snapshot, in the order in which they are packed.
+#[derive(Debug, Default)]
+pub struct Planned {
+    entries: Vec<PlannedEntry>,
+    changed: SlotSet,
+    exhaustive: bool,
+    fallback_records: u32,
+    frame: Option<Arc<Frame>>,
+    bases: Vec<(Tick, Arc<Frame>)>,
+}
+
+impl Planned {
+    /// Plans the snapshot of the arena's newest frame on `base` (`None`: the empty table). `forced`: slots
+    /// that go complete although known (SPEC CTL2). False when there is no frame or the base has left the arena.
+    pub fn plan(&mut self, arena: &Arena, base: Option<&Table>, forced: &[Slot]) -> bool {
+        self.entries.clear();
+        self.bases.clear();
+        self.fallback_records = 0;
+        self.exhaustive = true;
+        let Some(frame) = arena.newest() else { return false };
+        self.frame = Some(Arc::clone(frame));
+        match base {
+            None => {
+                let complete = |slot| PlannedEntry { slot, how: How::Complete };
+                self.entries.extend(frame.alive().iter().map(complete));
+            }
+            Some(base) => {
+                let Some(base_frame) = arena.frame(base.tick()) else { return false };
+                match base {
+                    Table::Whole(tick) => {
+                        let mut changed = core::mem::take(&mut self.changed);
+                        let unbroken = arena.changed_since(*tick, &mut changed);
+                        for slot in changed.iter() {
+                            self.consider(slot, base, base_frame, arena);
+                        }
+                        self.changed = changed;
+                        if !unbroken {
+                            return false;
+                        }
+                    }
+                    Table::Explicit { .. } => {
+                        let slots = frame.slot_count().max(base.slot_count(base_frame));
+                        for slot in (0..slots).map_while(|slot| Slot::try_from(slot).ok()) {
+                            self.consider(slot, base, base_frame, arena);
+                        }
+                    }
+                }
+            }
+        }
+        self.force(forced, frame);
+        true
+    }
+
+    fn consider(&mut self, slot: Slot, base: &Table, base_frame: &Frame, arena: &Arena) {
+        let Some(frame) = &self.frame else { return };
+        let lives = matches!(frame.place(slot), Place::Live(_));
+        let how = match base.known(slot, base_frame) {
+            Known::Absent if lives => How::Complete,
+            Known::Absent => return,
+            _ if !lives => How::Removed,
+            Known::Old => {
+                self.fallback_records += 1;
+                How::Complete
+            }
+            Known::At(tick) if !frame.changed_at(slot).is_after(tick) => return,
+            Known::At(tick) => match arena.frame(tick) {
+                None => {
+                    self.fallback_records += 1;
+                    How::Complete
+                }
+                Some(held) if held.record(slot) == frame.record(slot) => return,
+                Some(held) => {
+                    if !self.bases.iter().any(|(known, _)| *known == tick) {
+                        self.bases.push((tick, Arc::clone(held)));
+                    }
+                    How::DeltaFrom(tick)
+                }
+            },
+        };
+        self.entries.push(PlannedEntry { slot, how });
+    }
+
+    fn force(&mut self, forced: &[Slot], frame: &Frame) {
+        for slot in forced.iter().copied().filter(|slot| frame.record(*slot).is_some()) {
+            let entry = PlannedEntry { slot, how: How::Complete };
+            match self.entries.binary_search_by_key(&slot, |entry| entry.slot) {
+                Ok(index) => self.entries[index] = entry,
+                Err(index) => self.entries.insert(index, entry),
+            }
+        }
+    }
+
+    /// Turns the order of a plan made in slot order, so that it begins at slot `rotation` modulo `slots`.
+    pub fn rotate(&mut self, rotation: usize, slots: usize) {
+        if slots > 0 && self.entries.len() > 1 {
+            let first = rotation % slots;
+            let at = self.entries.partition_point(|entry| usize::from(entry.slot) < first);
+            self.entries.rotate_left(at);
+        }
+    }
+
+    /// The entries.
+    #[must_use]
+    pub fn entries(&self) -> &[PlannedEntry] {
+        &self.entries
+    }
+
+    /// True when base and entries together make the whole frame.
+    #[must_use]
+    pub fn is_exhaustive(&self) -> bool {
+        self.exhaustive
+    }
+
+    /// Known records that go complete because their frame has left the arena.
+    #[must_use]
+    pub fn fallback_records(&self) -> u32 {
+        self.fallback_records
+    }
+
+    /// The frame planned for.
+    #[must_use]
+    pub fn frame(&self) -> Option<&Arc<Frame>> {
+        self.frame.as_ref()
+    }
+
+    /// The record an entry is differenced from.
+    #[must_use]
+    pub fn base_record(&self, entry: &PlannedEntry) -> Option<&Record> {
+        let How::DeltaFrom(tick) = entry.how else { return None };
+        let (_, frame) = self.bases.iter().find(|(known, _)| *known == tick)?;
+        frame.record(entry.slot)
+    }
+
+    /// How the removal of a slot is explained: destroyed when and why.
+    #[must_use]
+    pub fn departure(&self, slot: Slot) -> (Departure, u64, u8) {
+        match self.frame.as_ref().map(|frame| (frame.place(slot), frame.server_us)) {
+            Some((Place::Grave(grave), server_us)) => {
+                (Departure::Destroyed, grave.at_us.min(server_us), grave.reason)
+            }
+            Some((_, server_us)) => (Departure::Destroyed, server_us, 0),
+            None => (Departure::Destroyed, 0, 0),
+        }
+    }
+}

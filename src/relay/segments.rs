@@ -1,0 +1,143 @@
+//! Entries as bit strings, made once a tick by whoever needs them first.
+//!
+//! An entry's bits depend on (slot, base tick, now) alone. The cache lives for one tick and is emptied when the
+//! next frame comes; its memory is kept.
+
+use crate::delta::encode;
+use crate::delta::layout::Layout;
+use crate::limits::SLOTS_MAX;
+use crate::wire::bits::BitWriter;
+
+use super::plan::{How, Planned, PlannedEntry};
+
+/// A cached bit string.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    /// The bytes it lies in, from their first bit.
+    pub bytes: &'a [u8],
+    /// Its length.
+    pub bits: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    offset: u32,
+    bits: u32,
+}
+
+/// Bit strings of the current tick.
+pub struct SegmentCache {
+    layout: Option<Layout>,
+    bytes: Vec<u8>,
+    bases: Vec<(How, Vec<Entry>)>,
+    used: usize,
+    slots: usize,
+    hits: u64,
+    misses: u64,
+}
+
+/// Bytes an entry may take, with the writer's head-room.
+const ROOM: usize = encode::ENTRY_BITS_MAX as usize / 8 + 16;
+
+impl SegmentCache {
+    /// An empty cache.
+    #[must_use]
+    pub fn new() -> SegmentCache {
+        SegmentCache {
+            layout: None,
+            bytes: Vec::new(),
+            bases: Vec::new(),
+            used: 0,
+            slots: 0,
+            hits: 0,
+            misses: 0,
+        }
+    }
+
+    /// A new stream: its layout.
+    pub fn set_layout(&mut self, layout: Layout) {
+        self.layout = Some(layout);
+        self.begin_tick(0);
+    }
+
+    /// Empties the cache for a frame of `slots` slots.
+    pub fn begin_tick(&mut self, slots: usize) {
+        self.bytes.clear();
+        self.used = 0;
+        self.slots = slots.min(SLOTS_MAX);
+    }
+
+    /// Look-ups that found and that made a string, since the last call.
+    pub fn take_counts(&mut self) -> (u64, u64) {
+        (core::mem::take(&mut self.hits), core::mem::take(&mut self.misses))
+    }
+
+    fn base(&mut self, how: How) -> usize {
+        if let Some(index) = self.bases.iter().take(self.used).position(|(known, _)| *known == how) {
+            return index;
+        }
+        if self.used == self.bases.len() {
+            self.bases.push((how, Vec::new()));
+        }
+        let (known, entries) = &mut self.bases[self.used];
+        *known = how;
+        entries.clear();
+        entries.resize(self.slots, Entry::default());
+        self.used += 1;
+        self.used - 1
+    }
+
+    /// The bits of an entry of `plan`.
+    pub fn segment(&mut self, entry: &PlannedEntry, plan: &Planned) -> Segment<'_> {
+        let base = self.base(entry.how);
+        let place = usize::from(entry.slot);
+        if place >= self.bases[base].1.len() {
+            self.bases[base].1.resize(place + 1, Entry::default());
+        }
+        let known = self.bases[base].1[place];
+        let found = if known.bits > 0 {
+            self.hits += 1;
+            known
+        } else {
+            self.misses += 1;
+            let made = self.make(entry, plan);
+            self.bases[base].1[place] = made;
+            made
+        };
+        let start = found.offset as usize;
+        let bytes = found.bits.div_ceil(8) as usize;
+        Segment { bytes: &self.bytes[start..start + bytes], bits: found.bits as usize }
+    }
+
+    fn make(&mut self, entry: &PlannedEntry, plan: &Planned) -> Entry {
+        let offset = self.bytes.len();
+        self.bytes.resize(offset + ROOM, 0);
+        let mut writer = BitWriter::new(&mut self.bytes[offset..]);
+        if let (Some(layout), Some(frame)) = (&self.layout, plan.frame()) {
+            let now = frame.record(entry.slot);
+            match (entry.how, now) {
+                (How::DeltaFrom(_), Some(now)) => {
+                    encode::entry(layout, plan.base_record(entry), now, frame.server_us, &mut writer);
+                }
+                (How::Complete, Some(now)) => encode::complete(layout, now, frame.server_us, &mut writer),
+                _ => {
+                    let (departure, at_us, reason) = plan.departure(entry.slot);
+                    encode::remove(departure, at_us, reason, frame.server_us, &mut writer);
+                }
+            }
+        }
+        let bits = writer.bits();
+        let length = writer.finish();
+        self.bytes.truncate(offset + length);
+        Entry {
+            offset: u32::try_from(offset).unwrap_or(u32::MAX),
+            bits: u32::try_from(bits).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+impl Default for SegmentCache {
+    fn default() -> SegmentCache {
+        SegmentCache::new()
+    }
+}

@@ -1,0 +1,344 @@
+//! One client of the relay: keys, window, reliable stream, timers.
+//!
+//! > `receive` takes one opened payload and records: it sends nothing and encodes nothing. What is sent, and
+//! > when, is decided when a tick serves the session.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+
+use crate::limits::{COMMIT_KEEPS, COMMIT_SPACING_US, LEASE_US, RESTART_SPACING_US, STREAM_MESSAGES_MAX, WINDOW_SLOTS};
+use crate::sequence::Tick;
+use crate::state::digest::Digest;
+use crate::wire::bytes::{ByteReader, ReadError};
+use crate::wire::payload::{self, CloseReason};
+use crate::wire::report::{RefuseReason, Report};
+use crate::wire::seal::{Opener, Sealer};
+use crate::wire::snapshot::Held;
+use crate::wire::stream::StreamSender;
+use crate::window::WindowLimits;
+use crate::window::send::{RestartReason, SendWindow, WindowReport};
+
+use super::arena::Arena;
+use super::bodies::Contents;
+use super::counters::Counters;
+use super::outbox::Path;
+use super::table::Table;
+
+/// The relay's side of one client.
+pub struct Session {
+    /// Connection id: the shard and place are in it.
+    pub connection: u64,
+    /// Where the client is.
+    pub path: Path,
+    /// The client's randomness of the handshake: tells a repeated response from a new session.
+    pub client_nonce: [u8; 16],
+    /// The relay's randomness.
+    pub relay_nonce: [u8; 16],
+    /// Seals what goes down.
+    pub sealer: Sealer,
+    /// Opens what comes up.
+    pub opener: Opener,
+    /// Which snapshots may be named.
+    pub window: SendWindow<Arc<Contents>, Table>,
+    /// Messages that must arrive.
+    pub stream: StreamSender,
+    /// When the session was made.
+    pub created_us: u64,
+    /// When it was heard last; the creation until then.
+    pub heard_us: u64,
+    /// True once an authentic datagram came.
+    pub confirmed: bool,
+    /// When anything was sent last.
+    pub sent_us: u64,
+    /// Welcomes sent, and when the last.
+    pub welcomes: u32,
+    /// When the last welcome was sent.
+    pub welcome_us: u64,
+    /// Stream epoch whose schema the client says it has.
+    pub stream_epoch_known: u32,
+    /// Smoothed round trip in microseconds (RFC 6298's first filter), once measured.
+    pub round_trip_us: Option<u32>,
+    /// When the view was first complete.
+    pub complete_us: Option<u64>,
+    /// When the last candidate was sent.
+    pub candidate_us: u64,
+    /// When the last heavy snapshot was sent while joining.
+    pub heavy_us: u64,
+    /// When a base digest was sent last.
+    pub digest_us: u64,
+    /// Entities asked for by the client, as (id, generation).
+    pub requests: Vec<(u32, u32)>,
+    /// Budget: bytes that may be sent now.
+    pub tokens: i64,
+    /// When the budget was filled last.
+    pub tokens_us: u64,
+    /// Last tick this session was served.
+    pub served: Option<Tick>,
+    /// Snapshots sent to it.
+    pub served_snapshots: u64,
+    /// The session ends: why, how often that is still to be said, and when next.
+    pub closing: Option<(CloseReason, u32, u64)>,
+    /// Datagrams the client said it received, and the highest number, at the last loss reading.
+    received_mark: (u32, u32),
+    restart_us: Option<u64>,
+    commit_us: Option<u64>,
+    restart_wanted: Option<RestartReason>,
+    asked: bool,
+    rejected: [u32; 64],
+}
+
+/// What a new session begins with.
+pub struct Opening {
+    /// Connection id.
+    pub connection: u64,
+    /// Where the client is.
+    pub path: Path,
+    /// The client's randomness.
+    pub client_nonce: [u8; 16],
+    /// The relay's randomness.
+    pub relay_nonce: [u8; 16],
+    /// Seals what goes down.
+    pub sealer: Sealer,
+    /// Opens what comes up.
+    pub opener: Opener,
+}
+
+/// What a payload asked for beyond the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// A report was taken.
+    Report,
+    /// Only a sign of life.
+    Keepalive,
+    /// The client ends the session.
+    Close(CloseReason),
+}
+
+impl Session {
+    /// A session that has just been granted.
+    #[must_use]
+    pub fn new(opening: Opening, now_us: u64) -> Session {
+        Session {
+            connection: opening.connection,
+            path: opening.path,
+            client_nonce: opening.client_nonce,
+            relay_nonce: opening.relay_nonce,
+            sealer: opening.sealer,
+            opener: opening.opener,
+            window: SendWindow::new(WindowLimits::default()),
+            stream: StreamSender::default(),
+            created_us: now_us,
+            heard_us: now_us,
+            confirmed: false,
+            sent_us: 0,
+            welcomes: 0,
+            welcome_us: 0,
+            stream_epoch_known: 0,
+            round_trip_us: None,
+            complete_us: None,
+            candidate_us: 0,
+            heavy_us: 0,
+            digest_us: now_us,
+            requests: Vec::new(),
+            tokens: 0,
+            tokens_us: now_us,
+            served: None,
+            served_snapshots: 0,
+            closing: None,
+            received_mark: (0, 0),
+            restart_us: None,
+            commit_us: None,
+            restart_wanted: None,
+            asked: false,
+            rejected: [0; 64],
+        }
+    }
+
+    /// Takes one opened payload.
+    ///
+    /// # Errors
+    /// [`ReadError`] when the payload is malformed; nothing of it is taken then.
+    pub fn receive(
+        &mut self,
+        now_us: u64,
+        bytes: &[u8],
+        report: &mut Report,
+        arena: &Arena,
+        counters: &mut Counters,
+    ) -> Result<Received, ReadError> {
+        let mut reader = ByteReader::new(bytes);
+        let flags = payload::flags(&mut reader, payload::CLOSE | payload::REPORT)?;
+        let mut received = Received::Keepalive;
+        if flags & payload::CLOSE != 0 {
+            let reason = CloseReason::from_code(reader.u8()?).ok_or(ReadError::OutOfRange)?;
+            received = Received::Close(reason);
+        }
+        if flags & payload::REPORT != 0 {
+            report.decode_into(&mut reader)?;
+            reader.end()?;
+            self.take_report(now_us, report, arena, counters);
+            if received == Received::Keepalive {
+                received = Received::Report;
+            }
+        } else {
+            reader.end()?;
+        }
+        self.heard_us = now_us;
+        self.confirmed = true;
+        Ok(received)
+    }
+
+    fn take_report(&mut self, now_us: u64, report: &Report, arena: &Arena, counters: &mut Counters) {
+        counters.reports += 1;
+        self.stream_epoch_known = report.stream_epoch;
+        if report.received_count > 0
+            && let Some(sample) = payload::round_trip_us(now_us, report.echo, report.echo_delay)
+        {
+            counters.round_trip_us.observe(u64::from(sample));
+            self.round_trip_us = Some(self.round_trip_us.map_or(sample, |old| old - old / 8 + sample / 8));
+        }
+        self.take_loss(report, counters);
+        self.stream.acknowledge(report.next_message);
+        self.requests.clone_from(&report.requests);
+        for (code, total) in &report.rejected {
+            let Some(known) = self.rejected.get_mut(usize::from(*code)) else { continue };
+            counters.rejected_by_clients[usize::from(*code)] += u64::from(total.saturating_sub(*known));
+            *known = (*known).max(*total);
+        }
+        self.take_window(now_us, report, arena, counters);
+    }
+
+    fn take_window(&mut self, now_us: u64, report: &Report, arena: &Arena, counters: &mut Counters) {
+        let read = WindowReport {
+            session_epoch: report.session_epoch,
+            generation: report.generation,
+            held: report.held.as_slice(),
+            ask: report.ask,
+            refuse: report.refuse,
+        };
+        let outcome = self.window.receive(
+            read,
+            |candidate, mask, base| match arena.frame(candidate.id) {
+                Some(frame) => Table::build(frame, base, &candidate.contents, mask, arena),
+                // Its frame has left: kept as a table of which nothing is known, never chosen as a base.
+                None => Table::Explicit { tick: candidate.id, ages: Box::default(), complete: false },
+            },
+            &mut Vec::new(),
+        );
+        counters.reports_stale += u64::from(outcome.stale);
+        counters.reports_contradicting += u64::from(outcome.contradicted);
+        if let Some(opened_us) = outcome.confirmed {
+            counters.advances_confirmed += 1;
+            counters.window_advance_us.observe(now_us.saturating_sub(opened_us));
+        }
+        if outcome.stale {
+            return;
+        }
+        if outcome.restart == Some(RestartReason::Refused(RefuseReason::BaseDigest))
+            && self.restart_wanted.is_none()
+        {
+            counters.digest_mismatches += 1;
+        }
+        self.restart_wanted = outcome.restart;
+        counters.advances_requested += u64::from(report.ask && !self.asked);
+        counters.window_full += u64::from(report.held.as_slice().len() >= WINDOW_SLOTS);
+        self.asked = report.ask;
+    }
+
+    /// Loss between two readings at least 64 datagrams apart.
+    fn take_loss(&mut self, report: &Report, counters: &mut Counters) {
+        let (newest, count) = self.received_mark;
+        let sent = report.received_newest.wrapping_sub(newest);
+        if sent >= 64 && sent < 1 << 20 {
+            let got = report.received_count.wrapping_sub(count).min(sent);
+            counters.loss_thousandths.observe(u64::from(sent - got) * 1000 / u64::from(sent));
+            self.received_mark = (report.received_newest, report.received_count);
+        }
+    }
+
+    /// The base of the next snapshot: the newest held whose frame is in the arena and within its lease; while
+    /// joining, the one with most members. `Err` when something is held but nothing of it may be named.
+    ///
+    /// # Errors
+    /// The lease of everything held is over (SPEC WIN9).
+    pub fn choose_base(&self, arena: &Arena) -> Result<Option<Held>, RestartReason> {
+        let Some(frame) = arena.newest() else { return Ok(None) };
+        let usable = self.window.held().iter().filter(|held| {
+            let leased = frame.server_us.saturating_sub(held.server_us) <= LEASE_US;
+            leased && arena.frame(held.held.id).is_some()
+        });
+        let age = |held: Held| core::cmp::Reverse(held.id.age_at(frame.tick));
+        let best = if self.complete_us.is_some() {
+            usable.max_by_key(|held| age(held.held))
+        } else {
+            usable.max_by_key(|held| (held.table.members(arena), age(held.held)))
+        };
+        match best {
+            Some(best) => Ok(Some(best.held)),
+            None if self.window.held().is_empty() => Ok(None),
+            None => Err(RestartReason::LeaseOver),
+        }
+    }
+
+    /// Starts the next session epoch when the client refused or nothing it holds may be named, at most once
+    /// per [`RESTART_SPACING_US`]. True when it did.
+    pub fn restart_if_wanted(&mut self, now_us: u64, lease: Option<RestartReason>, counters: &mut Counters) -> bool {
+        let Some(reason) = lease.or(self.restart_wanted) else { return false };
+        let changed = reason == RestartReason::StreamChanged;
+        let spaced = self.restart_us.is_none_or(|last| now_us.saturating_sub(last) >= RESTART_SPACING_US);
+        if !spaced && !changed {
+            return false;
+        }
+        self.window.restart(&mut Vec::new(), &mut Vec::new());
+        if !changed {
+            self.restart_us = Some(now_us);
+        }
+        if self.complete_us.is_some() {
+            counters.fall_back(reason);
+        }
+        self.restart_wanted = None;
+        self.asked = false;
+        self.heavy_us = 0;
+        true
+    }
+
+    /// Opens a commit of the newest held snapshot when the client asks and none is open (SPEC WIN3), at most
+    /// once a round trip (WINDOW-MODEL A22).
+    pub fn advance_if_asked(&mut self, now_us: u64, base: Option<Held>, arena: &Arena, counters: &mut Counters) {
+        let (true, Some(base)) = (self.asked && self.window.open_commit().is_none(), base) else { return };
+        let spacing = COMMIT_SPACING_US.max(u64::from(self.round_trip_us.unwrap_or(0)));
+        if self.commit_us.is_some_and(|last| now_us.saturating_sub(last) < spacing) {
+            return;
+        }
+        let Some(digest) = self.window.find(base.id).and_then(|held| held.table.digest(arena)) else { return };
+        const { assert!(COMMIT_KEEPS == 1) }
+        if self.window.open(&[base], digest.0, now_us, &mut Vec::new(), &mut Vec::new()) {
+            self.commit_us = Some(now_us);
+            self.asked = false;
+            counters.advances_committed += 1;
+        }
+    }
+
+    /// The digest of a base, if one is due (SPEC DEC9).
+    #[must_use]
+    pub fn digest_of(&self, base: Option<Held>, arena: &Arena) -> Option<Digest> {
+        self.window.find(base?.id)?.table.digest(arena)
+    }
+
+    /// Time after which an unacknowledged message goes again: a round trip and a quarter, and 20 ms.
+    #[must_use]
+    pub fn resend_us(&self) -> u64 {
+        self.round_trip_us.map_or(200_000, |rtt| u64::from(rtt) * 5 / 4 + 20_000)
+    }
+
+    /// Bytes this session holds on the heap for its tables, and for the rest, in the worst case of its
+    /// present contents.
+    #[must_use]
+    pub fn heap_bytes(&self) -> (usize, usize) {
+        let tables: usize = self.window.held().iter().map(|held| held.table.heap_bytes()).sum();
+        let contents: usize =
+            self.window.candidates().map(|candidate| candidate.contents.heap_bytes()).sum();
+        (tables + contents, size_of::<Session>() + STREAM_MESSAGES_MAX.min(self.stream.backlog()) * 64)
+    }
+}

@@ -1,0 +1,525 @@
+//! One shard: its sessions and the frames they are served from. Sans-I/O.
+//!
+//! > Time, randomness and buffers are arguments. `receive` takes a datagram and may answer a handshake;
+//! > `publish` takes the next frame; `transmit` serves sessions until all have the newest frame or the outbox
+//! > is full; `timers` does what is due without a frame. Nothing else happens, and one client's datagram never
+//! > touches another's session.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::delta::layout::Layout;
+use crate::delta::message::Message;
+use crate::limits::{ARENA_FRAMES, DATAGRAM_MAX, IDLE_US, LEASE_US, PARTS_PER_TICK, PROBE_US, SILENT_US, TAG_BYTES, WELCOME_SPACING_US, WELCOMES_MAX};
+use crate::state::Frame;
+use crate::wire::bytes::{ByteReader, SliceWriter};
+use crate::wire::handshake::{self, CookieKey, Denial, DatagramKind, PROTOCOL_VERSION, Response, UP_HEADER_BYTES};
+use crate::wire::payload::{CloseReason, Welcome};
+use crate::wire::report::Report;
+use crate::wire::seal::{Direction, OpenError, Secrets};
+use crate::window::send::RestartReason;
+
+use super::arena::Arena;
+use super::compose::{Blocks, Composed, Outer, compose};
+use super::counters::{Counters, DatagramRefusal, Withheld};
+use super::entropy::Entropy;
+use super::outbox::{Outbox, Path};
+use super::serve::{Budget, Kitchen, serve};
+use super::session::{Opening, Received, Session};
+
+/// Settings of a shard.
+#[derive(Clone, Debug)]
+pub struct ShardSettings {
+    /// This shard's index; it is part of every connection id.
+    pub index: u8,
+    /// Sessions at the most.
+    pub sessions_max: usize,
+    /// Bytes each session may be sent.
+    pub budget: Budget,
+    /// Key of the connect tokens; a public constant in insecure mode.
+    pub token_key: [u8; 32],
+    /// Secret of the cookies: the same in every shard, since any of them may get the response.
+    pub cookie_secret: [u8; 32],
+    /// Seed of connection ids and nonces: different in every shard.
+    pub seed: [u8; 32],
+    /// Nanoseconds for the cost figures; may stand still.
+    pub stopwatch: fn() -> u64,
+}
+
+/// What became of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receipt {
+    /// It was taken.
+    Taken,
+    /// It was refused and counted.
+    Refused(DatagramRefusal),
+    /// It belongs to another shard: hand it over.
+    Elsewhere(u8),
+}
+
+/// A session came or went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionChange {
+    /// Opened, with its connection id.
+    Opened(u64),
+    /// Closed.
+    Closed(u64, CloseReason),
+}
+
+/// Sessions and frames of one shard.
+pub struct Shard {
+    settings: ShardSettings,
+    cookies: CookieKey,
+    entropy: Entropy,
+    arena: Arena,
+    kitchen: Kitchen,
+    schema: Vec<u8>,
+    stream_epoch: u32,
+    sessions: Vec<Option<Box<Session>>>,
+    free: Vec<usize>,
+    open: usize,
+    by_source: HashMap<(SocketAddr, [u8; 16]), usize>,
+    cursor: usize,
+    left: usize,
+    draining: bool,
+    report: Report,
+    counters: Counters,
+    changes: Vec<SessionChange>,
+}
+
+/// Bits of a connection id that hold the place in the shard; the shard's index lies above them, 32 random bits
+/// above that.
+const PLACE_BITS: u32 = 24;
+
+impl Shard {
+    /// A shard without frames and sessions.
+    #[must_use]
+    pub fn new(settings: ShardSettings) -> Shard {
+        Shard {
+            cookies: CookieKey::new(&settings.cookie_secret),
+            entropy: Entropy::new(&settings.seed),
+            arena: Arena::new(ARENA_FRAMES),
+            kitchen: Kitchen::new(settings.budget, settings.stopwatch),
+            settings,
+            schema: Vec::new(),
+            stream_epoch: 0,
+            sessions: Vec::new(),
+            free: Vec::new(),
+            open: 0,
+            by_source: HashMap::new(),
+            cursor: 0,
+            left: 0,
+            draining: false,
+            report: Report::default(),
+            counters: Counters::default(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// Sessions that are open.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.open
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What was counted, to take the histograms.
+    pub fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
+    }
+
+    /// The frames.
+    #[must_use]
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// Sessions in order of their place.
+    pub fn sessions(&self) -> impl Iterator<Item = &Session> {
+        self.sessions.iter().flatten().map(|session| &**session)
+    }
+
+    /// Sessions that came or went since the last call.
+    pub fn take_changes(&mut self) -> Vec<SessionChange> {
+        core::mem::take(&mut self.changes)
+    }
+
+    /// Which shard a connection id belongs to.
+    #[must_use]
+    pub fn of_connection(connection: u64) -> u8 {
+        u8::try_from(connection >> PLACE_BITS & 0xFF).unwrap_or(0)
+    }
+
+    /// Takes the next frame. `schema` is its stream's canonical schema; it is looked at when the stream changes.
+    pub fn publish(&mut self, frame: Arc<Frame>, schema: &[u8]) {
+        if self.left > 0 {
+            self.counters.withheld[Withheld::Overrun as usize] += self.left as u64;
+        }
+        if frame.stream_epoch != self.stream_epoch {
+            self.stream_epoch = frame.stream_epoch;
+            self.schema = schema.to_vec();
+            self.kitchen.set_layout(Layout::new(&frame.schema));
+            for session in self.sessions.iter_mut().flatten() {
+                if session.served_snapshots > 0 {
+                    session.restart_if_wanted(0, Some(RestartReason::StreamChanged), &mut self.counters);
+                }
+                session.welcome_us = 0;
+            }
+        }
+        self.kitchen.begin_tick(&frame, &mut self.counters);
+        self.queue_events(&frame);
+        self.arena.publish(frame);
+        self.left = self.open;
+    }
+
+    /// Events go to every session whose view is complete; each once and in order (SPEC CTL3).
+    fn queue_events(&mut self, frame: &Frame) {
+        let mut bytes = Vec::new();
+        for event in frame.events.iter() {
+            bytes.clear();
+            Message::Event(event.clone()).encode(&mut bytes);
+            for session in self.sessions.iter_mut().flatten().filter(|session| session.complete_us.is_some()) {
+                self.counters.messages_dropped += u64::from(session.stream.push(&bytes).is_err());
+            }
+        }
+    }
+
+    /// Serves sessions the newest frame until all have it or the outbox has no room for a whole snapshot. True
+    /// when some are left: flush and call again.
+    pub fn transmit(&mut self, now_us: u64, outbox: &mut impl Outbox) -> bool {
+        while self.left > 0 {
+            if outbox.room() < PARTS_PER_TICK {
+                return true;
+            }
+            if self.cursor >= self.sessions.len() {
+                self.cursor = 0;
+            }
+            let place = self.cursor;
+            self.cursor += 1;
+            let Some(Some(session)) = self.sessions.get_mut(place) else { continue };
+            self.left -= 1;
+            if session.closing.is_none() {
+                serve(session, &self.arena, &mut self.kitchen, now_us, outbox, &mut self.counters);
+            }
+        }
+        // The next frame begins with another session: nobody is always last.
+        self.cursor += 1;
+        false
+    }
+
+    /// Sessions not served the newest frame yet.
+    #[must_use]
+    pub fn unserved(&self) -> usize {
+        self.left
+    }
+
+    /// Takes one datagram. A handshake is answered through the outbox.
+    pub fn receive(
+        &mut self,
+        now_us: u64,
+        path: Path,
+        datagram: &mut [u8],
+        outbox: &mut impl Outbox,
+    ) -> Receipt {
+        self.counters.datagrams_received += 1;
+        let kind = datagram.first().map(|byte| DatagramKind::from_byte(*byte));
+        let outcome = match kind {
+            None => Err(DatagramRefusal::Size),
+            _ if datagram.len() > DATAGRAM_MAX => Err(DatagramRefusal::Size),
+            Some(Some(DatagramKind::Up)) => match self.route(datagram) {
+                Ok(Route::Here(place)) => self.receive_up(now_us, place, path, datagram),
+                Ok(Route::Elsewhere(shard)) => return Receipt::Elsewhere(shard),
+                Err(refusal) => Err(refusal),
+            },
+            Some(Some(DatagramKind::Request)) => self.receive_request(now_us, path, datagram, outbox),
+            Some(Some(DatagramKind::Response)) => self.receive_response(now_us, path, datagram, outbox),
+            Some(_) => Err(DatagramRefusal::Kind),
+        };
+        match outcome {
+            Ok(()) => Receipt::Taken,
+            Err(refusal) => {
+                self.counters.refuse(refusal);
+                Receipt::Refused(refusal)
+            }
+        }
+    }
+
+    fn route(&self, datagram: &[u8]) -> Result<Route, DatagramRefusal> {
+        if datagram.len() < UP_HEADER_BYTES + TAG_BYTES + 1 {
+            return Err(DatagramRefusal::Size);
+        }
+        let mut reader = ByteReader::new(datagram.get(1..).unwrap_or_default());
+        let connection = reader.u64().map_err(|_| DatagramRefusal::Size)?;
+        let shard = Shard::of_connection(connection);
+        if shard != self.settings.index {
+            return Ok(Route::Elsewhere(shard));
+        }
+        let place = usize::try_from(connection & ((1 << PLACE_BITS) - 1)).unwrap_or(usize::MAX);
+        match self.sessions.get(place) {
+            Some(Some(session)) if session.connection == connection => Ok(Route::Here(place)),
+            _ => Err(DatagramRefusal::UnknownConnection),
+        }
+    }
+
+    /// The walk up: open, replay check, record, stop.
+    fn receive_up(
+        &mut self,
+        now_us: u64,
+        place: usize,
+        path: Path,
+        datagram: &mut [u8],
+    ) -> Result<(), DatagramRefusal> {
+        let Some(Some(session)) = self.sessions.get_mut(place) else {
+            return Err(DatagramRefusal::UnknownConnection);
+        };
+        let (header, sealed) = datagram.split_at_mut_checked(UP_HEADER_BYTES).ok_or(DatagramRefusal::Size)?;
+        let mut number = ByteReader::new(header.get(9..).unwrap_or_default());
+        let low = number.u32().map_err(|_| DatagramRefusal::Size)?;
+        let newest = session.opener.newest();
+        let (number, payload) = session.opener.open(low, header, sealed).map_err(|error| match error {
+            OpenError::Duplicate => DatagramRefusal::Duplicate,
+            OpenError::TooOld => DatagramRefusal::TooOld,
+            OpenError::Forged => DatagramRefusal::Forged,
+        })?;
+        let payload = &*payload;
+        let received = session
+            .receive(now_us, payload, &mut self.report, &self.arena, &mut self.counters)
+            .map_err(|_| DatagramRefusal::Malformed)?;
+        if path != session.path && number > newest {
+            session.path = path;
+            self.counters.migrations += 1;
+        }
+        if let Received::Close(_) = received {
+            self.close(place, CloseReason::Left);
+        }
+        Ok(())
+    }
+
+    fn receive_request(
+        &mut self,
+        now_us: u64,
+        path: Path,
+        datagram: &[u8],
+        outbox: &mut impl Outbox,
+    ) -> Result<(), DatagramRefusal> {
+        let (_, client_nonce) = handshake::read_request(datagram.get(1..).unwrap_or_default())
+            .map_err(|_| DatagramRefusal::Handshake)?;
+        let cookie = self.cookies.cookie(now_us, path.remote, &client_nonce);
+        self.counters.challenges += 1;
+        answer(path, outbox, |out| handshake::put_challenge(out, &client_nonce, &cookie))
+    }
+
+    fn receive_response(
+        &mut self,
+        now_us: u64,
+        path: Path,
+        datagram: &[u8],
+        outbox: &mut impl Outbox,
+    ) -> Result<(), DatagramRefusal> {
+        let response = handshake::read_response(datagram.get(1..).unwrap_or_default())
+            .map_err(|_| DatagramRefusal::Handshake)?;
+        let Response { version, client_nonce, cookie, .. } = response;
+        if !self.cookies.is_valid(now_us, path.remote, &client_nonce, &cookie) {
+            return Err(DatagramRefusal::Cookie);
+        }
+        if let Some(place) = self.by_source.get(&(path.remote, client_nonce)).copied() {
+            // The welcome was lost or is late: say it again.
+            self.welcome(place, now_us, outbox);
+            return Ok(());
+        }
+        let denial = if version != PROTOCOL_VERSION {
+            Some(Denial::Version)
+        } else if self.draining {
+            Some(Denial::Draining)
+        } else if self.open >= self.settings.sessions_max {
+            Some(Denial::Full)
+        } else {
+            None
+        };
+        if let Some(denial) = denial {
+            self.counters.handshakes_refused[denial as usize - 1] += 1;
+            return answer(path, outbox, |out| handshake::put_denied(out, &client_nonce, denial));
+        }
+        let place = self.admit(now_us, path, client_nonce).ok_or(DatagramRefusal::NoRoom)?;
+        self.welcome(place, now_us, outbox);
+        Ok(())
+    }
+
+    fn admit(&mut self, now_us: u64, path: Path, client_nonce: [u8; 16]) -> Option<usize> {
+        let place = self.free.pop().unwrap_or(self.sessions.len());
+        let random = u64::from(u32::from_le_bytes(self.entropy.bytes()));
+        let connection =
+            random << 32 | u64::from(self.settings.index) << PLACE_BITS | u64::try_from(place).ok()?;
+        let relay_nonce = self.entropy.bytes();
+        let secrets = Secrets { token_key: self.settings.token_key, client_nonce, relay_nonce, connection };
+        let opening = Opening {
+            connection,
+            path,
+            client_nonce,
+            relay_nonce,
+            sealer: secrets.sealer(Direction::Down)?,
+            opener: secrets.opener(Direction::Up)?,
+        };
+        let session = Box::new(Session::new(opening, now_us));
+        if place == self.sessions.len() {
+            self.sessions.push(Some(session));
+        } else {
+            self.sessions[place] = Some(session);
+        }
+        self.by_source.insert((path.remote, client_nonce), place);
+        self.open += 1;
+        self.counters.sessions_opened += 1;
+        self.changes.push(SessionChange::Opened(connection));
+        Some(place)
+    }
+
+    /// Ends a session at once.
+    fn close(&mut self, place: usize, reason: CloseReason) {
+        let Some(session) = self.sessions.get_mut(place).and_then(Option::take) else { return };
+        self.by_source.retain(|_, known| *known != place);
+        self.free.push(place);
+        self.open -= 1;
+        self.left = self.left.min(self.open);
+        self.counters.close(reason);
+        self.changes.push(SessionChange::Closed(session.connection, reason));
+    }
+
+    /// Sends a welcome: what the client must know of the stream, or that there is none yet.
+    fn welcome(&mut self, place: usize, now_us: u64, outbox: &mut impl Outbox) {
+        let Some(Some(session)) = self.sessions.get_mut(place) else { return };
+        let outer = if session.confirmed { Outer::Down } else { Outer::Welcome };
+        let welcome = Welcome {
+            stream_epoch: self.stream_epoch,
+            lease_us: u32::try_from(LEASE_US).unwrap_or(u32::MAX),
+            idle_us: u32::try_from(IDLE_US).unwrap_or(u32::MAX),
+            schema: &self.schema,
+        };
+        let blocks = Blocks { welcome: Some(welcome), ..Blocks::default() };
+        let sent = compose(session, outer, blocks, now_us, self.settings.stopwatch, outbox);
+        if let Some(Composed { bytes, .. }) = sent {
+            session.welcomes += 1;
+            session.welcome_us = now_us;
+            self.counters.datagrams_sent += 1;
+            self.counters.bytes_sent += bytes as u64;
+        }
+    }
+
+    /// No new sessions; every client is told, several times since it is UDP, and let go (SPEC OPS4).
+    pub fn drain(&mut self, now_us: u64) {
+        self.draining = true;
+        for session in self.sessions.iter_mut().flatten() {
+            session.closing.get_or_insert((CloseReason::Draining, 4, now_us));
+        }
+    }
+
+    /// What is due without a frame: welcomes, probes, messages, farewells, ends. Call at least every 50 ms.
+    pub fn timers(&mut self, now_us: u64, outbox: &mut impl Outbox) {
+        self.counters.control_backlog = 0;
+        for place in 0..self.sessions.len() {
+            if outbox.room() == 0 {
+                return;
+            }
+            let Some(Some(session)) = self.sessions.get(place) else { continue };
+            self.counters.control_backlog += session.stream.backlog() as u64;
+            match due(session, self.stream_epoch, now_us) {
+                Due::Nothing => {}
+                Due::Welcome => self.welcome(place, now_us, outbox),
+                Due::Blocks(blocks) => self.send_blocks(place, blocks, now_us, outbox),
+                Due::Farewell(reason) => self.say_farewell(place, reason, now_us, outbox),
+                Due::End(reason) => self.close(place, reason),
+            }
+        }
+    }
+
+    fn send_blocks(&mut self, place: usize, blocks: Blocks<'_>, now_us: u64, outbox: &mut impl Outbox) {
+        let Some(Some(session)) = self.sessions.get_mut(place) else { return };
+        let sent = compose(session, Outer::Down, blocks, now_us, self.settings.stopwatch, outbox);
+        if let Some(Composed { bytes, .. }) = sent {
+            self.counters.datagrams_sent += 1;
+            self.counters.bytes_sent += bytes as u64;
+        }
+    }
+
+    fn say_farewell(&mut self, place: usize, reason: CloseReason, now_us: u64, outbox: &mut impl Outbox) {
+        self.send_blocks(place, Blocks { close: Some(reason), ..Blocks::default() }, now_us, outbox);
+        let Some(Some(session)) = self.sessions.get_mut(place) else { return };
+        match session.closing {
+            Some((reason, left, _)) if left > 1 => {
+                session.closing = Some((reason, left - 1, now_us + FAREWELL_SPACING_US));
+            }
+            _ => self.close(place, reason),
+        }
+    }
+}
+
+const FAREWELL_SPACING_US: u64 = 50_000;
+
+enum Route {
+    Here(usize),
+    Elsewhere(u8),
+}
+
+enum Due {
+    Nothing,
+    Welcome,
+    Blocks(Blocks<'static>),
+    Farewell(CloseReason),
+    End(CloseReason),
+}
+
+/// What a session needs without a frame.
+fn due(session: &Session, stream_epoch: u32, now_us: u64) -> Due {
+    let silent_us = now_us.saturating_sub(session.heard_us);
+    if let Some((reason, _, at_us)) = session.closing {
+        return if now_us >= at_us { Due::Farewell(reason) } else { Due::Nothing };
+    }
+    if silent_us > IDLE_US {
+        return Due::Farewell(CloseReason::Idle);
+    }
+    if session.sealer.next_number() >= crate::wire::seal::NUMBERS_MAX - 1 {
+        return Due::End(CloseReason::Exhausted);
+    }
+    let unwelcomed = !session.confirmed || session.stream_epoch_known != stream_epoch;
+    if unwelcomed && now_us.saturating_sub(session.welcome_us) >= WELCOME_SPACING_US && silent_us <= SILENT_US {
+        return Due::Welcome;
+    }
+    if !session.confirmed && (silent_us > SILENT_US || session.welcomes > WELCOMES_MAX) {
+        return Due::End(CloseReason::Idle);
+    }
+    if silent_us > SILENT_US {
+        let probe = now_us.saturating_sub(session.sent_us) >= PROBE_US;
+        return if probe { Due::Blocks(Blocks::default()) } else { Due::Nothing };
+    }
+    // Messages ride in snapshots; where none went for a while, they go by themselves, and so does a sign of life.
+    let quiet_us = now_us.saturating_sub(session.sent_us);
+    let messages = session.stream.is_due(now_us, session.resend_us());
+    if quiet_us >= QUIET_US || (messages && quiet_us >= QUIET_US / 4) {
+        return Due::Blocks(Blocks { messages, ..Blocks::default() });
+    }
+    Due::Nothing
+}
+
+/// Time without any datagram after which a session gets a sign of life, microseconds.
+const QUIET_US: u64 = 200_000;
+
+/// Puts one clear datagram into the outbox.
+fn answer(
+    path: Path,
+    outbox: &mut impl Outbox,
+    put: impl FnOnce(&mut SliceWriter<'_>),
+) -> Result<(), DatagramRefusal> {
+    let buffer = outbox.reserve().ok_or(DatagramRefusal::NoRoom)?;
+    let mut writer = SliceWriter::new(buffer);
+    put(&mut writer);
+    let length = writer.finish().ok_or(DatagramRefusal::NoRoom)?;
+    outbox.commit(length, path);
+    Ok(())
+}

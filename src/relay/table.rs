@@ -1,0 +1,246 @@
+//! What one client holds: for each slot, the tick whose frame held the record it has.
+//!
+//! The record itself is `arena.frame(tick)[slot]`. An omitted entity keeps its entry, so omission costs no
+//! acknowledgement. A slot unchanged since its tick counts as known at the table's own tick, so ages only
+//! grow for what really differs. A table equal to the whole frame is just its tick.
+//!
+//! Memory: 2 bytes a slot for [`Table::Explicit`], a few bytes for [`Table::Whole`]; at most 32 tables a client.
+
+use crate::sequence::Tick;
+use crate::state::Frame;
+use crate::state::digest::Digest;
+use crate::state::slots::Slot;
+
+use super::arena::Arena;
+use super::bodies::Contents;
+
+/// What a client has of one slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// Nothing: not a member.
+    Absent,
+    /// The record of this tick's frame.
+    At(Tick),
+    /// A record whose frame has left the arena long ago.
+    Old,
+}
+
+/// The record table of one snapshot at one client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// Everything of this tick's frame.
+    Whole(Tick),
+    /// Per slot: 0 not a member, 1 too old, else 2 + age in ticks before `tick`.
+    Explicit {
+        /// The snapshot's tick.
+        tick: Tick,
+        /// By slot.
+        ages: Box<[u16]>,
+        /// Every living entity of the tick's frame is a member.
+        complete: bool,
+    },
+}
+
+const ABSENT: u16 = 0;
+const OLD: u16 = 1;
+const FRESH: u16 = 2;
+
+impl Table {
+    /// The table of a snapshot of `frame`: its base, plus the held parts of what was sent.
+    #[must_use]
+    pub fn build(frame: &Frame, base: Option<&Table>, contents: &Contents, mask: u32, arena: &Arena) -> Table {
+        if contents.is_exhaustive(mask) {
+            return Table::Whole(frame.tick);
+        }
+        let mut ages = vec![ABSENT; frame.slot_count()].into_boxed_slice();
+        if let Some(base) = base {
+            base.carry_into(frame, arena, &mut ages);
+        }
+        for (slot, removed) in contents.held(mask) {
+            if let Some(age) = ages.get_mut(usize::from(slot)) {
+                *age = if removed { ABSENT } else { FRESH };
+            }
+        }
+        let mut fresh = 0;
+        let mut members = 0;
+        for age in &ages {
+            members += usize::from(*age != ABSENT);
+            fresh += usize::from(*age == FRESH);
+        }
+        let complete = frame.alive().iter().all(|slot| ages.get(usize::from(slot)) != Some(&ABSENT));
+        if complete && fresh == frame.live() && members == fresh {
+            return Table::Whole(frame.tick);
+        }
+        Table::Explicit { tick: frame.tick, ages, complete }
+    }
+
+    /// Writes this table's entries as ages seen from `frame`: unchanged slots become fresh.
+    fn carry_into(&self, frame: &Frame, arena: &Arena, ages: &mut [u16]) {
+        let carry = |slot: usize, known: Tick| {
+            let changed = Slot::try_from(slot).map_or(frame.tick, |slot| frame.changed_at(slot));
+            if changed.is_after(known) {
+                let age = known.age_at(frame.tick).and_then(|age| u16::try_from(age).ok());
+                age.and_then(|age| age.checked_add(FRESH)).unwrap_or(OLD)
+            } else {
+                FRESH
+            }
+        };
+        match self {
+            Table::Whole(tick) => {
+                let Some(held) = arena.frame(*tick) else { return };
+                for slot in held.alive().iter().map(usize::from) {
+                    if let Some(age) = ages.get_mut(slot) {
+                        *age = carry(slot, *tick);
+                    }
+                }
+            }
+            Table::Explicit { tick, ages: held, .. } => {
+                for (slot, (age, held)) in ages.iter_mut().zip(held).enumerate() {
+                    *age = match *held {
+                        ABSENT => ABSENT,
+                        OLD => OLD,
+                        held => carry(slot, tick.minus(u32::from(held - FRESH))),
+                    };
+                }
+            }
+        }
+    }
+
+    /// The snapshot's tick.
+    #[must_use]
+    pub fn tick(&self) -> Tick {
+        match self {
+            Table::Whole(tick) | Table::Explicit { tick, .. } => *tick,
+        }
+    }
+
+    /// What the client has of a slot. `frame` is the frame of [`Table::tick`].
+    #[must_use]
+    pub fn known(&self, slot: Slot, frame: &Frame) -> Known {
+        match self {
+            Table::Whole(tick) if frame.alive().contains(slot) => Known::At(*tick),
+            Table::Whole(_) => Known::Absent,
+            Table::Explicit { tick, ages, .. } => match ages.get(usize::from(slot)) {
+                None | Some(&ABSENT) => Known::Absent,
+                Some(&OLD) => Known::Old,
+                Some(age) => Known::At(tick.minus(u32::from(age - FRESH))),
+            },
+        }
+    }
+
+    /// One past the highest slot with an entry.
+    #[must_use]
+    pub fn slot_count(&self, frame: &Frame) -> usize {
+        match self {
+            Table::Whole(_) => frame.slot_count(),
+            Table::Explicit { ages, .. } => ages.len(),
+        }
+    }
+
+    /// True when every living entity of its frame is a member (SPEC DEC12).
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        match self {
+            Table::Whole(_) => true,
+            Table::Explicit { complete, .. } => *complete,
+        }
+    }
+
+    /// Members, to compare tables of a client that is joining.
+    #[must_use]
+    pub fn members(&self, arena: &Arena) -> usize {
+        match self {
+            Table::Whole(tick) => arena.frame(*tick).map_or(0, |frame| frame.live()),
+            Table::Explicit { ages, .. } => ages.iter().filter(|age| **age != ABSENT).count(),
+        }
+    }
+
+    /// The digest of the table's records (SPEC DEC9); `None` when a record's frame has left the arena.
+    #[must_use]
+    pub fn digest(&self, arena: &Arena) -> Option<Digest> {
+        match self {
+            Table::Whole(tick) => arena.frame(*tick).map(|frame| frame.digest()),
+            Table::Explicit { tick, ages, .. } => {
+                let own = arena.frame(*tick)?;
+                let mut sum = Digest::EMPTY;
+                for (slot, age) in ages.iter().enumerate() {
+                    let slot = Slot::try_from(slot).ok()?;
+                    sum = match *age {
+                        ABSENT => sum,
+                        OLD => return None,
+                        FRESH => sum.plus(own.digest_of(slot)),
+                        age => sum.plus(arena.frame(tick.minus(u32::from(age - FRESH)))?.digest_of(slot)),
+                    };
+                }
+                Some(sum)
+            }
+        }
+    }
+
+    /// Heap bytes of this table.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            Table::Whole(_) => 0,
+            Table::Explicit { ages, .. } => ages.len() * size_of::<u16>(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arena::tests::{moved, world};
+    use super::super::bodies::ContentsBuilder;
+    use super::*;
+
+    fn contents(parts: &[&[(Slot, bool)]], exhaustive: bool) -> Contents {
+        let mut builder = ContentsBuilder::default();
+        for part in parts {
+            part.iter().for_each(|(slot, removed)| builder.push(*slot, *removed));
+            builder.end_part();
+        }
+        builder.finish(exhaustive)
+    }
+
+    /// SPEC TAB8: the table is its base plus the held parts; what was not held keeps its old tick.
+    #[test]
+    fn tab8_a_table_is_its_base_plus_the_held_parts() {
+        let (mut world, first) = world(4, Tick(1));
+        let mut arena = Arena::new(16);
+        arena.publish(first);
+        let whole = Table::Whole(Tick(1));
+        let second = world.advance(Tick(2), &moved(50, [0, 1], 7)).unwrap();
+        arena.publish(std::sync::Arc::clone(&second));
+        let sent = contents(&[&[(0, false)], &[(1, false)]], true);
+        let half = Table::build(&second, Some(&whole), &sent, 0b01, &arena);
+        assert_eq!(half.known(0, &second), Known::At(Tick(2)));
+        assert_eq!(half.known(1, &second), Known::At(Tick(1)), "not held: the base's record");
+        assert_eq!(half.known(3, &second), Known::At(Tick(2)), "unchanged counts as known now");
+        assert!(half.is_complete());
+        let expected = second.digest().minus(second.digest_of(1)).plus(arena.frame(Tick(1)).unwrap().digest_of(1));
+        assert_eq!(half.digest(&arena), Some(expected));
+        assert_eq!(Table::build(&second, Some(&whole), &sent, 0b11, &arena), Table::Whole(Tick(2)));
+        // From the empty table: only what was held is a member.
+        let joining = Table::build(&second, None, &sent, 0b10, &arena);
+        assert_eq!((joining.members(&arena), joining.is_complete()), (1, false));
+        // Held everything piece by piece, it is whole again although no packet said so.
+        let third = world.hold(Tick(3), false);
+        arena.publish(std::sync::Arc::clone(&third));
+        let rest = contents(&[&[(1, false)]], false);
+        assert_eq!(Table::build(&third, Some(&half), &rest, 1, &arena), Table::Whole(Tick(3)));
+    }
+
+    #[test]
+    fn ages_saturate_to_old_and_removal_ends_membership() {
+        let (mut world, first) = world(2, Tick(1));
+        let mut arena = Arena::new(4);
+        arena.publish(first);
+        let far = Tick(70_000);
+        let frame = world.advance(far, &moved(50, [0], 7)).unwrap();
+        arena.publish(std::sync::Arc::clone(&frame));
+        let base = Table::Explicit { tick: Tick(1), ages: vec![FRESH, FRESH].into(), complete: true };
+        let table = Table::build(&frame, Some(&base), &contents(&[&[(1, true)]], false), 1, &arena);
+        assert_eq!((table.known(0, &frame), table.known(1, &frame)), (Known::Old, Known::Absent));
+        assert_eq!((table.digest(&arena), table.is_complete()), (None, false));
+    }
+}

@@ -1,0 +1,168 @@
+//! What a sealed datagram holds: a flags byte, then the blocks it names, in one fixed order.
+//!
+//! Down (relay to client): clock stamp, then close, welcome, messages, snapshot; a snapshot takes the rest.
+//! Up (client to relay): close, report. A datagram with no block is a keepalive.
+
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use super::bytes::{ByteReader, ByteWriter, ReadError};
+use crate::limits::SCHEMA_BYTES_MAX;
+
+/// A snapshot part ends the payload.
+pub const SNAPSHOT: u8 = 1;
+/// A block of the reliable stream.
+pub const MESSAGES: u8 = 2;
+/// The stream and session the client is in.
+pub const WELCOME: u8 = 4;
+/// The session ends.
+pub const CLOSE: u8 = 8;
+/// Up only: a report.
+pub const REPORT: u8 = 1;
+
+/// Why a session ends: the labels of `sessions_closed_total{reason}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum CloseReason {
+    /// The client left.
+    Left = 1,
+    /// Nothing was heard for the idle time (SPEC DEC8).
+    Idle = 2,
+    /// The relay drains (SPEC OPS4).
+    Draining = 3,
+    /// The client broke the protocol.
+    Protocol = 4,
+    /// The keys are spent.
+    Exhausted = 5,
+    /// A newer session of the same client replaced this one.
+    Replaced = 6,
+}
+
+impl CloseReason {
+    /// Every reason.
+    pub const ALL: [CloseReason; 6] = [
+        CloseReason::Left,
+        CloseReason::Idle,
+        CloseReason::Draining,
+        CloseReason::Protocol,
+        CloseReason::Exhausted,
+        CloseReason::Replaced,
+    ];
+
+    /// The reason with this wire number.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<CloseReason> {
+        CloseReason::ALL.into_iter().find(|reason| *reason as u8 == code)
+    }
+
+    /// The word used in metrics.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            CloseReason::Left => "left",
+            CloseReason::Idle => "idle",
+            CloseReason::Draining => "draining",
+            CloseReason::Protocol => "protocol",
+            CloseReason::Exhausted => "exhausted",
+            CloseReason::Replaced => "replaced",
+        }
+    }
+}
+
+/// What a client must know of its session before it can decode anything: sent until a report names the
+/// stream epoch. An empty schema means that the relay has no stream yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Welcome<'a> {
+    /// Ordinal of the stream; 0 while there is none.
+    pub stream_epoch: u32,
+    /// Lease of a baseline, server microseconds (SPEC WIN9): both ends know it.
+    pub lease_us: u32,
+    /// Silence after which the relay closes the session, microseconds (SPEC DEC8).
+    pub idle_us: u32,
+    /// The schema's canonical bytes.
+    pub schema: &'a [u8],
+}
+
+impl<'a> Welcome<'a> {
+    /// Appends the block.
+    pub fn encode(&self, out: &mut impl ByteWriter) {
+        debug_assert!(self.schema.len() <= SCHEMA_BYTES_MAX);
+        out.put_varint(self.stream_epoch);
+        out.put_u32(self.lease_us);
+        out.put_u32(self.idle_us);
+        out.put_u16(u16::try_from(self.schema.len()).unwrap_or(0));
+        out.put(self.schema);
+    }
+
+    /// Reads the block.
+    ///
+    /// # Errors
+    /// [`ReadError`] when bytes are missing or the schema is too long.
+    pub fn decode(reader: &mut ByteReader<'a>) -> Result<Welcome<'a>, ReadError> {
+        let stream_epoch = reader.varint()?;
+        let (lease_us, idle_us) = (reader.u32()?, reader.u32()?);
+        let length = usize::from(reader.u16()?);
+        if length > SCHEMA_BYTES_MAX {
+            return Err(ReadError::OutOfRange);
+        }
+        Ok(Welcome { stream_epoch, lease_us, idle_us, schema: reader.bytes(length)? })
+    }
+}
+
+/// Reads a flags byte and refuses flags that are not in `known`.
+///
+/// # Errors
+/// [`ReadError::Short`], [`ReadError::OutOfRange`].
+pub fn flags(reader: &mut ByteReader<'_>, known: u8) -> Result<u8, ReadError> {
+    let flags = reader.u8()?;
+    if flags & !known == 0 { Ok(flags) } else { Err(ReadError::OutOfRange) }
+}
+
+/// The relay's clock as stamped into a Down datagram: units of 64 us, modulo 4.19 s.
+#[must_use]
+#[allow(clippy::cast_possible_truncation)]
+pub fn clock_stamp(now_us: u64) -> u16 {
+    (now_us >> 6) as u16
+}
+
+/// The round trip in microseconds from an echoed stamp and the delay the client reports, both in units of
+/// 64 us. `None` when the delay exceeds the whole time (the echo is older than a lap, or made up).
+#[must_use]
+pub fn round_trip_us(now_us: u64, echo: u16, echo_delay: u16) -> Option<u32> {
+    let elapsed = clock_stamp(now_us).wrapping_sub(echo);
+    elapsed.checked_sub(echo_delay).map(|units| u32::from(units) << 6)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn welcomes_round_trip_and_are_bounded() {
+        let schema = [7u8; SCHEMA_BYTES_MAX];
+        let welcome = Welcome { stream_epoch: 3, lease_us: 4_000_000, idle_us: 30_000_000, schema: &schema };
+        let mut bytes = Vec::new();
+        welcome.encode(&mut bytes);
+        assert_eq!(Welcome::decode(&mut ByteReader::new(&bytes)), Ok(welcome));
+        for length in 0..bytes.len() {
+            assert!(Welcome::decode(&mut ByteReader::new(bytes.get(..length).unwrap())).is_err());
+        }
+        let long = [3, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF];
+        assert_eq!(Welcome::decode(&mut ByteReader::new(&long)), Err(ReadError::OutOfRange));
+    }
+
+    #[test]
+    fn unknown_flags_are_refused() {
+        assert_eq!(flags(&mut ByteReader::new(&[3]), 3), Ok(3));
+        assert_eq!(flags(&mut ByteReader::new(&[4]), 3), Err(ReadError::OutOfRange));
+    }
+
+    /// SPEC DEC1: round trips use the relay's clock alone, across the stamp's wrap.
+    #[test]
+    fn dec1_round_trips_survive_the_stamps_wrap() {
+        let sent = (65_530u64 << 6) + 13;
+        let echo = clock_stamp(sent);
+        assert_eq!(round_trip_us(sent + 128_000, echo, 500), Some(96_000));
+        assert_eq!(round_trip_us(sent + 640, echo, 11), None);
+    }
+}
