@@ -79,8 +79,6 @@ pub const REPLAY_WINDOW: u64 = 1024;
 pub const LEASE_US: u64 = 4_000_000;
 /// Frames kept by an arena at the most. At 60 Hz this is 8.5 s, so the lease is always covered up to 120 Hz.
 pub const ARENA_FRAMES: usize = 512;
-/// The farthest an observation may lie before its frame, in microseconds: it travels in 32 bits.
-pub const OBSERVATION_AGE_MAX_US: u64 = u32::MAX as u64;
 
 /// Datagrams one receive or send call moves: beyond 64 a call costs no less per datagram.
 pub const BATCH_DATAGRAMS: usize = 64;

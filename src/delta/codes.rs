@@ -283,3 +283,88 @@ pub(super) fn take_age(tick_us: u32, reader: &mut BitReader<'_>) -> Result<u64, 
         _ => Err(ReadError::NotCanonical),
     }
 }
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects
+)]
+mod tests {
+    use super::*;
+
+    fn round_trip(
+        put: impl Fn(&mut BitWriter<'_>),
+        take: impl Fn(&mut BitReader<'_>) -> Result<u64, ReadError>,
+    ) -> (u64, usize) {
+        let mut buffer = [0; 32];
+        let mut writer = BitWriter::new(&mut buffer);
+        put(&mut writer);
+        let bits = writer.bits();
+        let length = writer.finish();
+        let mut reader = BitReader::new(&buffer[..length]);
+        let value = take(&mut reader).unwrap();
+        assert_eq!(reader.position(), bits);
+        (value, bits)
+    }
+
+    #[test]
+    fn class_codes_begin_where_the_smaller_ones_end() {
+        for (code, edges) in [
+            (GAP, [0, 1, 9, 73]),
+            (ID, [0, 128, 4224, 1_052_800]),
+            (LIFE, [0, 4, 68, 65_604]),
+        ] {
+            for (class, edge) in code.classes.iter().zip(edges) {
+                assert_eq!(class.first, edge);
+                for value in [edge, edge + 1, edge.saturating_sub(1)] {
+                    let (read, bits) = round_trip(|w| code.put(value, w), |r| code.take(r).map(u64::from));
+                    assert_eq!((read, bits), (u64::from(value), code.bits(value) as usize));
+                }
+                assert_eq!(code.bits(edge), class.length + class.width);
+            }
+        }
+        let (read, bits) = round_trip(|w| ID.put(u32::MAX, w), |r| ID.take(r).map(u64::from));
+        assert_eq!((read, bits), (u64::from(u32::MAX), CLASS_BITS_MAX as usize));
+    }
+
+    /// Ages round half up to ticks, whether the tick period is odd or even; each step of the code is where the
+    /// document says.
+    #[test]
+    fn ages_round_half_up_to_ticks() {
+        assert_eq!(
+            [8_333, 8_334, 25_000, 25_001].map(|us| ticks(us, 16_667)),
+            [0, 1, 1, 2]
+        );
+        assert_eq!(
+            [24_999, 25_000, 74_999, 75_000].map(|us| ticks(us, 50_000)),
+            [0, 1, 1, 2]
+        );
+        let age = |us: u64| round_trip(|w| put_age(us, 16_667, w), |r| take_age(16_667, r));
+        assert_eq!(age(0), (0, 1));
+        assert_eq!(age(16_667), (16_667, 1 + 3 + 5), "a whole tick");
+        assert_eq!(
+            age(16_666),
+            (16_666, 1 + 3 + 5),
+            "-1 has width 1: no bits below its top bit"
+        );
+        assert_eq!(age(16_668), (16_668, 1 + 3 + 5 + 1));
+        assert_eq!(age(1059 * 16_667), (1059 * 16_667, 1 + 13 + 5));
+        assert_eq!(age(1060 * 16_667), (1060 * 16_667, 1 + 3 + 6 + 24), "far");
+        assert_eq!(age((1 << 48) - 1), ((1 << 48) - 1, AGE_BITS_MAX as usize));
+        for us in (0..40_000).chain(17_600_000..17_700_000) {
+            assert_eq!(age(us).0, us);
+        }
+    }
+
+    #[test]
+    fn zigzag_is_a_bijection_at_its_edges() {
+        assert_eq!(
+            [0, -1, 1, -2, i32::MAX, i32::MIN].map(zigzag),
+            [0, 1, 2, 3, u32::MAX - 1, u32::MAX]
+        );
+        for value in [0, -1, 1, i32::MIN, i32::MAX] {
+            assert_eq!(unzigzag(zigzag(value)), value);
+        }
+    }
+}

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
     use crate::state::rotation::Rotation;
     use crate::state::schema::tests::full_schema;
-    use crate::state::schema::{RATE_HIGHEST, RATE_RATIO_MAX, Rate};
+    use crate::state::schema::{RATE_HIGHEST, RATE_RATIO_MAX, Schema};
 
     /// The largest product of all schemas is exact in 53 bits, and so is the sum with the rounding term.
     #[test]
@@ -67,6 +67,11 @@ mod tests {
             i128::from(moved(-highest, units, scale)),
             ((1i128 << 28) - product) >> 28
         );
+    }
+
+    #[test]
+    fn times_round_to_units_of_64_us() {
+        assert_eq!([0, 31, 32, 95, 96].map(|us| units(7, 7 + us)), [0, 0, 1, 1, 2]);
     }
 
     #[test]
@@ -100,12 +105,10 @@ mod tests {
             ),
             base.position
         );
-        let still = Layout::new(&crate::state::schema::Schema {
+        let still = Layout::new(&Schema {
             velocity: None,
             ..schema.clone()
         });
         assert_eq!(predicted(&still, &base, 1_050_000), base.position);
-        let coarse = Rate::new(1.0, 1e-300);
-        assert!(coarse.is_err(), "a scale of zero needs a step the schema refuses");
     }
 }

@@ -1,1 +1,11 @@
-//! node
+//! The program's moving parts: threads, sockets driven, settings, metrics, admin (DESIGN 6).
+//!
+//! tokio runs what is many and slow: the upstream, admin HTTP, an origin's subscribers. Shards and the origin's
+//! clockwork are OS threads with plain loops. Everything they decide is decided in the sans-I/O cores below; here
+//! are only the loops that feed them time and bytes.
+//!
+//! Start with [`relay::RelayHandle`] and [`origin::OriginHandle`]: both run inside any process.
+
+pub mod origin;
+pub mod relay;
+pub mod settings;

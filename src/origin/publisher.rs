@@ -180,16 +180,16 @@ fn leave_out(refused: &[Refusal], update: &mut TickUpdate) {
 /// Section and entity of a refused item; `None` where the whole update was refused.
 fn item(refusal: &Refusal) -> Option<(&'static str, Entity)> {
     match *refusal {
-        Refusal::TimeFell { .. } => None,
-        Refusal::NotAlive { what, entity } | Refusal::DeadGeneration { what, entity, .. } => {
+        Refusal::TimeFell { .. } | Refusal::TimeTooLarge { .. } => None,
+        Refusal::NotAlive { what, entity }
+        | Refusal::DeadGeneration { what, entity, .. }
+        | Refusal::Future { what, entity, .. } => {
             Some((what, entity))
         }
         Refusal::AlreadyAlive(entity)
         | Refusal::UnknownClass { entity, .. }
         | Refusal::WorldFull { entity, .. } => Some(("spawn", entity)),
-        Refusal::OutOfRange { entity, .. }
-        | Refusal::Stale(entity)
-        | Refusal::ObservationTime { entity, .. } => Some(("observation", entity)),
+        Refusal::OutOfRange { entity, .. } | Refusal::Stale(entity) => Some(("observation", entity)),
         Refusal::UnknownField { entity, .. } => Some(("extra fields", entity)),
     }
 }

@@ -22,7 +22,11 @@ impl Arena {
     /// An arena of `frames` places.
     #[must_use]
     pub fn new(frames: usize) -> Arena {
-        Arena { ring: vec![None; frames.max(2)], newest: None, bytes: 0 }
+        Arena {
+            ring: vec![None; frames.max(2)],
+            newest: None,
+            bytes: 0,
+        }
     }
 
     fn place(&self, tick: Tick) -> usize {
@@ -32,10 +36,9 @@ impl Arena {
     /// Takes the next frame. A gap in the ticks, or a new stream, empties the arena first: dirty masks must be
     /// unbroken and baselines never cross a stream epoch (FAULTS 05).
     pub fn publish(&mut self, frame: Arc<Frame>) {
-        let follows = self
-            .newest
-            .as_ref()
-            .is_none_or(|newest| newest.tick.next() == frame.tick && newest.stream_epoch == frame.stream_epoch);
+        let follows = self.newest.as_ref().is_none_or(|newest| {
+            newest.tick.next() == frame.tick && newest.stream_epoch == frame.stream_epoch
+        });
         if !follows {
             self.ring.fill(None);
             self.bytes = 0;
@@ -57,7 +60,9 @@ impl Arena {
     /// The frame of a tick; `None` when it has left.
     #[must_use]
     pub fn frame(&self, tick: Tick) -> Option<&Arc<Frame>> {
-        self.ring[self.place(tick)].as_ref().filter(|frame| frame.tick == tick)
+        self.ring[self.place(tick)]
+            .as_ref()
+            .filter(|frame| frame.tick == tick)
     }
 
     /// Slots whose place changed after `base` up to the newest frame, into `changed`. False when a frame in
@@ -65,7 +70,9 @@ impl Arena {
     pub fn changed_since(&self, base: Tick, changed: &mut SlotSet) -> bool {
         changed.clear();
         let Some(newest) = &self.newest else { return false };
-        let Some(age) = base.age_at(newest.tick) else { return false };
+        let Some(age) = base.age_at(newest.tick) else {
+            return false;
+        };
         if age as usize >= self.ring.len() {
             return false;
         }
@@ -106,7 +113,11 @@ pub(super) mod tests {
         let mut world = World::new(Arc::new(full_schema()), 1, 8);
         let mut update = moved(0, 0..count, 0);
         for id in 0..count {
-            update.spawned.push(Spawn { entity: Entity { id, generation: 0 }, class: 0, at_us: 0 });
+            update.spawned.push(Spawn {
+                entity: Entity { id, generation: 0 },
+                class: 0,
+                at_us: 0,
+            });
         }
         let frame = world.advance(first, &update).unwrap();
         (world, frame)
@@ -127,7 +138,11 @@ pub(super) mod tests {
                 at_rest: false,
             }),
         });
-        TickUpdate { server_us, observed: observed.collect(), ..TickUpdate::default() }
+        TickUpdate {
+            server_us,
+            observed: observed.collect(),
+            ..TickUpdate::default()
+        }
     }
 
     #[test]
@@ -137,7 +152,11 @@ pub(super) mod tests {
         let mut arena = Arena::new(4);
         arena.publish(frame);
         for step in 1..=5u32 {
-            arena.publish(world.advance(first.plus(step), &moved(u64::from(step), [step % 3], step)).unwrap());
+            arena.publish(
+                world
+                    .advance(first.plus(step), &moved(u64::from(step), [step % 3], step))
+                    .unwrap(),
+            );
         }
         let mut changed = SlotSet::default();
         assert!(arena.frame(first).is_none() && arena.frame(first.plus(1)).is_none());
@@ -146,7 +165,10 @@ pub(super) mod tests {
         assert_eq!(changed.iter().collect::<Vec<_>>(), [2]);
         assert!(arena.changed_since(first.plus(3), &mut changed));
         assert_eq!(changed.iter().collect::<Vec<_>>(), [1, 2]);
-        assert!(!arena.changed_since(first.plus(9), &mut changed), "a base from the future");
+        assert!(
+            !arena.changed_since(first.plus(9), &mut changed),
+            "a base from the future"
+        );
         assert_eq!(arena.frames(), 4);
         let before = arena.bytes();
         arena.publish(world.hold(first.plus(6), false));

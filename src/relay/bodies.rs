@@ -39,10 +39,18 @@ impl Contents {
     /// The entries of the parts in `mask`: the slot, and whether it was removed.
     pub fn held(&self, mask: u32) -> impl Iterator<Item = (Slot, bool)> + '_ {
         let starts = core::iter::once(0).chain(self.ends.iter().copied());
-        let parts = starts.zip(&self.ends).enumerate().filter(move |(part, _)| mask >> part & 1 == 1);
+        let parts = starts
+            .zip(&self.ends)
+            .enumerate()
+            .filter(move |(part, _)| mask >> part & 1 == 1);
         parts.flat_map(|(_, (start, end))| {
-            let entries = self.entries.get(usize::from(start)..usize::from(*end)).unwrap_or_default();
-            entries.iter().map(|entry| (entry & !REMOVED, entry & REMOVED != 0))
+            let entries = self
+                .entries
+                .get(usize::from(start)..usize::from(*end))
+                .unwrap_or_default();
+            entries
+                .iter()
+                .map(|entry| (entry & !REMOVED, entry & REMOVED != 0))
         })
     }
 
@@ -68,12 +76,16 @@ pub struct ContentsBuilder {
 impl ContentsBuilder {
     /// An entry of the current part.
     pub fn push(&mut self, slot: Slot, removed: bool) {
-        self.contents.entries.push(slot | if removed { REMOVED } else { 0 });
+        self.contents
+            .entries
+            .push(slot | if removed { REMOVED } else { 0 });
     }
 
     /// The current part ends.
     pub fn end_part(&mut self) {
-        self.contents.ends.push(u16::try_from(self.contents.entries.len()).unwrap_or(u16::MAX));
+        self.contents
+            .ends
+            .push(u16::try_from(self.contents.entries.len()).unwrap_or(u16::MAX));
     }
 
     /// The contents; `exhaustive` when all parts together make the whole frame.
@@ -112,7 +124,9 @@ impl Bodies {
     /// A part's bytes.
     #[must_use]
     pub fn body(&self, part: &BodyPart) -> &[u8] {
-        self.bytes.get(part.start..part.start + part.length).unwrap_or_default()
+        self.bytes
+            .get(part.start..part.start + part.length)
+            .unwrap_or_default()
     }
 
     /// What the parts hold.
@@ -134,7 +148,9 @@ impl Bodies {
         self.bytes.clear();
         self.parts.clear();
         self.records = 0;
-        let recycled = Arc::get_mut(&mut self.contents).map(core::mem::take).unwrap_or_default();
+        let recycled = Arc::get_mut(&mut self.contents)
+            .map(core::mem::take)
+            .unwrap_or_default();
         let mut builder = ContentsBuilder { contents: recycled };
         builder.contents.entries.clear();
         builder.contents.ends.clear();
@@ -184,7 +200,11 @@ impl Bodies {
         let length = writer.finish();
         self.bytes.truncate(start + length);
         builder.end_part();
-        self.parts.push(BodyPart { start, length, count: u32::try_from(taken).unwrap_or(0) });
+        self.parts.push(BodyPart {
+            start,
+            length,
+            count: u32::try_from(taken).unwrap_or(0),
+        });
         self.records += taken;
         taken
     }

@@ -5,7 +5,9 @@
 
 use crate::limits::{DATAGRAM_MAX, TAG_BYTES};
 use crate::wire::bytes::{ByteWriter, SliceWriter};
-use crate::wire::handshake::{DOWN_HEADER_BYTES, DatagramKind, WELCOME_HEADER_BYTES, WelcomeHeader, put_welcome_header};
+use crate::wire::handshake::{
+    DOWN_HEADER_BYTES, DatagramKind, WELCOME_HEADER_BYTES, WelcomeHeader, put_welcome_header,
+};
 use crate::wire::payload::{self, CloseReason, Welcome, clock_stamp};
 use crate::wire::snapshot::SnapshotHeader;
 
@@ -107,7 +109,9 @@ fn write_blocks(session: &mut Session, blocks: &Blocks<'_>, now_us: u64, place: 
         welcome.encode(&mut writer);
     }
     if blocks.messages {
-        let snapshot = blocks.snapshot.map_or(0, |(_, body)| crate::wire::snapshot::HEADER_BYTES_MAX + body.len());
+        let snapshot = blocks.snapshot.map_or(0, |(_, body)| {
+            crate::wire::snapshot::HEADER_BYTES_MAX + body.len()
+        });
         let left = room.saturating_sub(writer.used() + snapshot);
         let resend_us = session.resend_us();
         if left > 8 && session.stream.put_block(now_us, resend_us, left, &mut writer) {

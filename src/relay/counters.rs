@@ -1,8 +1,8 @@
 //! What the core counts: plain integers, exported by the node once a tick (SPEC OPS3).
 
+use crate::window::send::RestartReason;
 use crate::wire::payload::CloseReason;
 use crate::wire::report::REJECTED_MAX;
-use crate::window::send::RestartReason;
 
 /// Why a datagram was refused: the labels of `datagrams_refused_total{reason}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,12 +116,19 @@ impl Histogram {
     /// A histogram with these upper bounds, rising; one more bucket takes the rest.
     #[must_use]
     pub fn new(bounds: &'static [u64]) -> Histogram {
-        Histogram { bounds, buckets: vec![(0, 0); bounds.len() + 1] }
+        Histogram {
+            bounds,
+            buckets: vec![(0, 0); bounds.len() + 1],
+        }
     }
 
     /// Counts a value.
     pub fn observe(&mut self, value: u64) {
-        let bucket = self.bounds.iter().position(|bound| value <= *bound).unwrap_or(self.bounds.len());
+        let bucket = self
+            .bounds
+            .iter()
+            .position(|bound| value <= *bound)
+            .unwrap_or(self.bounds.len());
         if let Some((count, sum)) = self.buckets.get_mut(bucket) {
             *count += 1;
             *sum += value;
@@ -137,10 +144,13 @@ impl Histogram {
     /// Takes what was counted since the last call: the mean and the count of each bucket that has any.
     #[allow(clippy::cast_precision_loss)]
     pub fn take(&mut self) -> impl Iterator<Item = (f64, u64)> + '_ {
-        self.buckets.iter_mut().filter(|(count, _)| *count > 0).map(|bucket| {
-            let (count, sum) = core::mem::take(bucket);
-            (sum as f64 / count as f64, count)
-        })
+        self.buckets
+            .iter_mut()
+            .filter(|(count, _)| *count > 0)
+            .map(|bucket| {
+                let (count, sum) = core::mem::take(bucket);
+                (sum as f64 / count as f64, count)
+            })
     }
 }
 
@@ -150,14 +160,17 @@ pub const TIME_BOUNDS_US: &[u64] = &[
     2_500_000, 5_000_000, 10_000_000,
 ];
 /// Bounds in nanoseconds for work on one packet.
-pub const WORK_BOUNDS_NS: &[u64] =
-    &[100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 1_000_000];
+pub const WORK_BOUNDS_NS: &[u64] = &[
+    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 1_000_000,
+];
 /// Bounds in ticks for ages of baselines.
 pub const AGE_BOUNDS: &[u64] = &[1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256];
 /// Bounds in slots.
 pub const SLOT_BOUNDS: &[u64] = &[1, 2, 4, 8, 12, 16, 20, 24, 28, 31, 32];
 /// Bounds in bytes of a snapshot.
-pub const BYTE_BOUNDS: &[u64] = &[64, 128, 256, 512, 768, 1_024, 1_200, 2_400, 4_800, 9_600, 19_200, 38_400];
+pub const BYTE_BOUNDS: &[u64] = &[
+    64, 128, 256, 512, 768, 1_024, 1_200, 2_400, 4_800, 9_600, 19_200, 38_400,
+];
 /// Bounds in thousandths of a ratio.
 pub const SHARE_BOUNDS: &[u64] = &[1, 5, 10, 20, 50, 100, 200, 300, 500, 1_000];
 

@@ -15,7 +15,10 @@ impl Entropy {
     /// A stream from a seed; for real use the seed comes from the system's generator.
     #[must_use]
     pub fn new(seed: &[u8; 32]) -> Entropy {
-        Entropy { key: hmac::Key::new(hmac::HMAC_SHA256, seed), counter: 0 }
+        Entropy {
+            key: hmac::Key::new(hmac::HMAC_SHA256, seed),
+            counter: 0,
+        }
     }
 
     /// The next `N` bytes, at most 32.
@@ -25,7 +28,10 @@ impl Entropy {
         self.counter += 1;
         let block = hmac::sign(&self.key, &self.counter.to_le_bytes());
         let mut bytes = [0u8; N];
-        bytes.iter_mut().zip(block.as_ref()).for_each(|(to, from)| *to = *from);
+        bytes
+            .iter_mut()
+            .zip(block.as_ref())
+            .for_each(|(to, from)| *to = *from);
         bytes
     }
 }

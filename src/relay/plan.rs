@@ -66,11 +66,16 @@ impl Planned {
         self.frame = Some(Arc::clone(frame));
         match base {
             None => {
-                let complete = |slot| PlannedEntry { slot, how: How::Complete };
+                let complete = |slot| PlannedEntry {
+                    slot,
+                    how: How::Complete,
+                };
                 self.entries.extend(frame.alive().iter().map(complete));
             }
             Some(base) => {
-                let Some(base_frame) = arena.frame(base.tick()) else { return false };
+                let Some(base_frame) = arena.frame(base.tick()) else {
+                    return false;
+                };
                 match base {
                     Table::Whole(tick) => {
                         let mut changed = core::mem::take(&mut self.changed);
@@ -126,8 +131,15 @@ impl Planned {
     }
 
     fn force(&mut self, forced: &[Slot], frame: &Frame) {
-        for slot in forced.iter().copied().filter(|slot| frame.record(*slot).is_some()) {
-            let entry = PlannedEntry { slot, how: How::Complete };
+        for slot in forced
+            .iter()
+            .copied()
+            .filter(|slot| frame.record(*slot).is_some())
+        {
+            let entry = PlannedEntry {
+                slot,
+                how: How::Complete,
+            };
             match self.entries.binary_search_by_key(&slot, |entry| entry.slot) {
                 Ok(index) => self.entries[index] = entry,
                 Err(index) => self.entries.insert(index, entry),
@@ -139,7 +151,9 @@ impl Planned {
     pub fn rotate(&mut self, rotation: usize, slots: usize) {
         if slots > 0 && self.entries.len() > 1 {
             let first = rotation % slots;
-            let at = self.entries.partition_point(|entry| usize::from(entry.slot) < first);
+            let at = self
+                .entries
+                .partition_point(|entry| usize::from(entry.slot) < first);
             self.entries.rotate_left(at);
         }
     }
@@ -171,7 +185,9 @@ impl Planned {
     /// The record an entry is differenced from.
     #[must_use]
     pub fn base_record(&self, entry: &PlannedEntry) -> Option<&Record> {
-        let How::DeltaFrom(tick) = entry.how else { return None };
+        let How::DeltaFrom(tick) = entry.how else {
+            return None;
+        };
         let (_, frame) = self.bases.iter().find(|(known, _)| *known == tick)?;
         frame.record(entry.slot)
     }
@@ -179,7 +195,11 @@ impl Planned {
     /// How the removal of a slot is explained: destroyed when and why.
     #[must_use]
     pub fn departure(&self, slot: Slot) -> (Departure, u64, u8) {
-        match self.frame.as_ref().map(|frame| (frame.place(slot), frame.server_us)) {
+        match self
+            .frame
+            .as_ref()
+            .map(|frame| (frame.place(slot), frame.server_us))
+        {
             Some((Place::Grave(grave), server_us)) => {
                 (Departure::Destroyed, grave.at_us.min(server_us), grave.reason)
             }

@@ -73,7 +73,12 @@ impl SegmentCache {
     }
 
     fn base(&mut self, how: How) -> usize {
-        if let Some(index) = self.bases.iter().take(self.used).position(|(known, _)| *known == how) {
+        if let Some(index) = self
+            .bases
+            .iter()
+            .take(self.used)
+            .position(|(known, _)| *known == how)
+        {
             return index;
         }
         if self.used == self.bases.len() {
@@ -106,7 +111,10 @@ impl SegmentCache {
         };
         let start = found.offset as usize;
         let bytes = found.bits.div_ceil(8) as usize;
-        Segment { bytes: &self.bytes[start..start + bytes], bits: found.bits as usize }
+        Segment {
+            bytes: &self.bytes[start..start + bytes],
+            bits: found.bits as usize,
+        }
     }
 
     fn make(&mut self, entry: &PlannedEntry, plan: &Planned) -> Entry {

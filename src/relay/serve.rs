@@ -4,12 +4,14 @@
 
 use std::sync::Arc;
 
-use crate::limits::{CANDIDATE_SPACING_US, DIGEST_SPACING_US, JOIN_SPACING_US, PARTS_PER_TICK, SILENT_US, WINDOW_SLOTS};
+use crate::limits::{
+    CANDIDATE_SPACING_US, DIGEST_SPACING_US, JOIN_SPACING_US, PARTS_PER_TICK, SILENT_US, WINDOW_SLOTS,
+};
 use crate::sequence::Tick;
 use crate::state::Frame;
 use crate::state::slots::Slot;
-use crate::wire::snapshot::{Held, SnapshotHeader};
 use crate::window::send::Candidate;
+use crate::wire::snapshot::{Held, SnapshotHeader};
 
 use super::arena::Arena;
 use super::bodies::{Bodies, full_mask};
@@ -33,7 +35,10 @@ pub struct Budget {
 impl Default for Budget {
     /// 4 Mbit/s, 64 KiB at once: a join of a thousand records in one burst.
     fn default() -> Budget {
-        Budget { bytes_per_s: 512 << 10, burst_bytes: 64 << 10 }
+        Budget {
+            bytes_per_s: 512 << 10,
+            burst_bytes: 64 << 10,
+        }
     }
 }
 
@@ -119,7 +124,12 @@ impl Kitchen {
         };
         let key = key.filter(|_| self.forced.is_empty());
         if let Some(key) = key {
-            if let Some(index) = self.shared.iter().take(self.shared_used).position(|(known, _)| *known == key) {
+            if let Some(index) = self
+                .shared
+                .iter()
+                .take(self.shared_used)
+                .position(|(known, _)| *known == key)
+            {
                 counters.body_shares += 1;
                 return Some(Dish::Shared(index));
             }
@@ -171,21 +181,36 @@ pub fn serve(
     let restarted = session.restart_if_wanted(now_us, chosen.err(), counters);
     let base = if restarted { None } else { chosen.ok().flatten() };
     session.advance_if_asked(now_us, base, arena, counters);
-    let base_complete = base.is_some_and(|base| session.window.find(base.id).is_some_and(|b| b.table.is_complete()));
+    let base_complete = base.is_some_and(|base| {
+        session
+            .window
+            .find(base.id)
+            .is_some_and(|b| b.table.is_complete())
+    });
     if base_complete && session.complete_us.is_none() {
         session.complete_us = Some(now_us);
-        counters.view_complete_us.observe(now_us.saturating_sub(session.created_us));
+        counters
+            .view_complete_us
+            .observe(now_us.saturating_sub(session.created_us));
     }
     let begun = (kitchen.stopwatch)();
     let requests = core::mem::take(&mut session.requests);
-    let table = base.and_then(|base| session.window.find(base.id)).map(|held| &held.table);
+    let table = base
+        .and_then(|base| session.window.find(base.id))
+        .map(|held| &held.table);
     let dish = kitchen.cook(arena, table, &requests, counters);
     session.requests = requests;
     session.requests.clear();
     let Some(dish) = dish else { return false };
     let encode_ns = (kitchen.stopwatch)().saturating_sub(begun);
     let bodies = kitchen.bodies(dish);
-    let sending = Sending { base, base_complete, encode_ns, bodies, stopwatch: kitchen.stopwatch };
+    let sending = Sending {
+        base,
+        base_complete,
+        encode_ns,
+        bodies,
+        stopwatch: kitchen.stopwatch,
+    };
     sending.send(session, arena, frame, kitchen.budget, now_us, outbox, counters)
 }
 
@@ -233,7 +258,9 @@ impl Sending<'_> {
             return false;
         }
         // Parts are of similar size: what the budget holds, at least one.
-        let affordable = usize::try_from(session.tokens).unwrap_or(0).div_ceil(crate::limits::DATAGRAM_MAX);
+        let affordable = usize::try_from(session.tokens)
+            .unwrap_or(0)
+            .div_ceil(crate::limits::DATAGRAM_MAX);
         let parts = needed.min(affordable.max(1)).min(PARTS_PER_TICK);
         let header = self.header(session, arena, frame, now_us);
         let mut bytes = 0;
@@ -251,7 +278,9 @@ impl Sending<'_> {
                 snapshot: Some((&header, self.bodies.body(part))),
                 ..Blocks::default()
             };
-            let Some(composed) = compose(session, Outer::Down, blocks, now_us, self.stopwatch, outbox) else { break };
+            let Some(composed) = compose(session, Outer::Down, blocks, now_us, self.stopwatch, outbox) else {
+                break;
+            };
             bytes += composed.bytes;
             seal_ns += composed.seal_ns;
             sent += 1;
@@ -274,7 +303,11 @@ impl Sending<'_> {
         let due = now_us.saturating_sub(session.candidate_us) >= CANDIDATE_SPACING_US;
         let candidate = room && (due || self.base.is_none());
         let digest_due = now_us.saturating_sub(session.digest_us) >= DIGEST_SPACING_US;
-        let digest = if digest_due { session.digest_of(self.base, arena) } else { None };
+        let digest = if digest_due {
+            session.digest_of(self.base, arena)
+        } else {
+            None
+        };
         if digest.is_some() {
             session.digest_us = now_us;
         }
@@ -323,7 +356,13 @@ impl Sending<'_> {
         if sent > 2 {
             session.heavy_us = now_us;
         }
-        let said: usize = self.bodies.parts().iter().take(sent as usize).map(|part| part.count as usize).sum();
+        let said: usize = self
+            .bodies
+            .parts()
+            .iter()
+            .take(sent as usize)
+            .map(|part| part.count as usize)
+            .sum();
         counters.records_omitted += (self.bodies.records() - said) as u64;
         counters.snapshots_sent += 1;
         counters.parts_sent += u64::from(sent);

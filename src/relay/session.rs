@@ -7,17 +7,19 @@
 
 use std::sync::Arc;
 
-use crate::limits::{COMMIT_KEEPS, COMMIT_SPACING_US, LEASE_US, RESTART_SPACING_US, STREAM_MESSAGES_MAX, WINDOW_SLOTS};
+use crate::limits::{
+    COMMIT_KEEPS, COMMIT_SPACING_US, LEASE_US, RESTART_SPACING_US, STREAM_MESSAGES_MAX, WINDOW_SLOTS,
+};
 use crate::sequence::Tick;
 use crate::state::digest::Digest;
+use crate::window::WindowLimits;
+use crate::window::send::{RestartReason, SendWindow, WindowReport};
 use crate::wire::bytes::{ByteReader, ReadError};
 use crate::wire::payload::{self, CloseReason};
 use crate::wire::report::{RefuseReason, Report};
 use crate::wire::seal::{Opener, Sealer};
 use crate::wire::snapshot::Held;
 use crate::wire::stream::StreamSender;
-use crate::window::WindowLimits;
-use crate::window::send::{RestartReason, SendWindow, WindowReport};
 
 use super::arena::Arena;
 use super::bodies::Contents;
@@ -196,13 +198,18 @@ impl Session {
             && let Some(sample) = payload::round_trip_us(now_us, report.echo, report.echo_delay)
         {
             counters.round_trip_us.observe(u64::from(sample));
-            self.round_trip_us = Some(self.round_trip_us.map_or(sample, |old| old - old / 8 + sample / 8));
+            self.round_trip_us = Some(
+                self.round_trip_us
+                    .map_or(sample, |old| old - old / 8 + sample / 8),
+            );
         }
         self.take_loss(report, counters);
         self.stream.acknowledge(report.next_message);
         self.requests.clone_from(&report.requests);
         for (code, total) in &report.rejected {
-            let Some(known) = self.rejected.get_mut(usize::from(*code)) else { continue };
+            let Some(known) = self.rejected.get_mut(usize::from(*code)) else {
+                continue;
+            };
             counters.rejected_by_clients[usize::from(*code)] += u64::from(total.saturating_sub(*known));
             *known = (*known).max(*total);
         }
@@ -222,7 +229,11 @@ impl Session {
             |candidate, mask, base| match arena.frame(candidate.id) {
                 Some(frame) => Table::build(frame, base, &candidate.contents, mask, arena),
                 // Its frame has left: kept as a table of which nothing is known, never chosen as a base.
-                None => Table::Explicit { tick: candidate.id, ages: Box::default(), complete: false },
+                None => Table::Explicit {
+                    tick: candidate.id,
+                    ages: Box::default(),
+                    complete: false,
+                },
             },
             &mut Vec::new(),
         );
@@ -230,7 +241,9 @@ impl Session {
         counters.reports_contradicting += u64::from(outcome.contradicted);
         if let Some(opened_us) = outcome.confirmed {
             counters.advances_confirmed += 1;
-            counters.window_advance_us.observe(now_us.saturating_sub(opened_us));
+            counters
+                .window_advance_us
+                .observe(now_us.saturating_sub(opened_us));
         }
         if outcome.stale {
             return;
@@ -250,9 +263,11 @@ impl Session {
     fn take_loss(&mut self, report: &Report, counters: &mut Counters) {
         let (newest, count) = self.received_mark;
         let sent = report.received_newest.wrapping_sub(newest);
-        if sent >= 64 && sent < 1 << 20 {
+        if (64..1 << 20).contains(&sent) {
             let got = report.received_count.wrapping_sub(count).min(sent);
-            counters.loss_thousandths.observe(u64::from(sent - got) * 1000 / u64::from(sent));
+            counters
+                .loss_thousandths
+                .observe(u64::from(sent - got) * 1000 / u64::from(sent));
             self.received_mark = (report.received_newest, report.received_count);
         }
     }
@@ -263,7 +278,9 @@ impl Session {
     /// # Errors
     /// The lease of everything held is over (SPEC WIN9).
     pub fn choose_base(&self, arena: &Arena) -> Result<Option<Held>, RestartReason> {
-        let Some(frame) = arena.newest() else { return Ok(None) };
+        let Some(frame) = arena.newest() else {
+            return Ok(None);
+        };
         let usable = self.window.held().iter().filter(|held| {
             let leased = frame.server_us.saturating_sub(held.server_us) <= LEASE_US;
             leased && arena.frame(held.held.id).is_some()
@@ -283,10 +300,19 @@ impl Session {
 
     /// Starts the next session epoch when the client refused or nothing it holds may be named, at most once
     /// per [`RESTART_SPACING_US`]. True when it did.
-    pub fn restart_if_wanted(&mut self, now_us: u64, lease: Option<RestartReason>, counters: &mut Counters) -> bool {
-        let Some(reason) = lease.or(self.restart_wanted) else { return false };
+    pub fn restart_if_wanted(
+        &mut self,
+        now_us: u64,
+        lease: Option<RestartReason>,
+        counters: &mut Counters,
+    ) -> bool {
+        let Some(reason) = lease.or(self.restart_wanted) else {
+            return false;
+        };
         let changed = reason == RestartReason::StreamChanged;
-        let spaced = self.restart_us.is_none_or(|last| now_us.saturating_sub(last) >= RESTART_SPACING_US);
+        let spaced = self
+            .restart_us
+            .is_none_or(|last| now_us.saturating_sub(last) >= RESTART_SPACING_US);
         if !spaced && !changed {
             return false;
         }
@@ -305,15 +331,35 @@ impl Session {
 
     /// Opens a commit of the newest held snapshot when the client asks and none is open (SPEC WIN3), at most
     /// once a round trip (WINDOW-MODEL A22).
-    pub fn advance_if_asked(&mut self, now_us: u64, base: Option<Held>, arena: &Arena, counters: &mut Counters) {
-        let (true, Some(base)) = (self.asked && self.window.open_commit().is_none(), base) else { return };
+    pub fn advance_if_asked(
+        &mut self,
+        now_us: u64,
+        base: Option<Held>,
+        arena: &Arena,
+        counters: &mut Counters,
+    ) {
+        let (true, Some(base)) = (self.asked && self.window.open_commit().is_none(), base) else {
+            return;
+        };
         let spacing = COMMIT_SPACING_US.max(u64::from(self.round_trip_us.unwrap_or(0)));
-        if self.commit_us.is_some_and(|last| now_us.saturating_sub(last) < spacing) {
+        if self
+            .commit_us
+            .is_some_and(|last| now_us.saturating_sub(last) < spacing)
+        {
             return;
         }
-        let Some(digest) = self.window.find(base.id).and_then(|held| held.table.digest(arena)) else { return };
+        let Some(digest) = self
+            .window
+            .find(base.id)
+            .and_then(|held| held.table.digest(arena))
+        else {
+            return;
+        };
         const { assert!(COMMIT_KEEPS == 1) }
-        if self.window.open(&[base], digest.0, now_us, &mut Vec::new(), &mut Vec::new()) {
+        if self
+            .window
+            .open(&[base], digest.0, now_us, &mut Vec::new(), &mut Vec::new())
+        {
             self.commit_us = Some(now_us);
             self.asked = false;
             counters.advances_committed += 1;
@@ -329,16 +375,28 @@ impl Session {
     /// Time after which an unacknowledged message goes again: a round trip and a quarter, and 20 ms.
     #[must_use]
     pub fn resend_us(&self) -> u64 {
-        self.round_trip_us.map_or(200_000, |rtt| u64::from(rtt) * 5 / 4 + 20_000)
+        self.round_trip_us
+            .map_or(200_000, |rtt| u64::from(rtt) * 5 / 4 + 20_000)
     }
 
     /// Bytes this session holds on the heap for its tables, and for the rest, in the worst case of its
     /// present contents.
     #[must_use]
     pub fn heap_bytes(&self) -> (usize, usize) {
-        let tables: usize = self.window.held().iter().map(|held| held.table.heap_bytes()).sum();
-        let contents: usize =
-            self.window.candidates().map(|candidate| candidate.contents.heap_bytes()).sum();
-        (tables + contents, size_of::<Session>() + STREAM_MESSAGES_MAX.min(self.stream.backlog()) * 64)
+        let tables: usize = self
+            .window
+            .held()
+            .iter()
+            .map(|held| held.table.heap_bytes())
+            .sum();
+        let contents: usize = self
+            .window
+            .candidates()
+            .map(|candidate| candidate.contents.heap_bytes())
+            .sum();
+        (
+            tables + contents,
+            size_of::<Session>() + STREAM_MESSAGES_MAX.min(self.stream.backlog()) * 64,
+        )
     }
 }

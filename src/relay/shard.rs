@@ -13,14 +13,19 @@ use std::sync::Arc;
 
 use crate::delta::layout::Layout;
 use crate::delta::message::Message;
-use crate::limits::{ARENA_FRAMES, DATAGRAM_MAX, IDLE_US, LEASE_US, PARTS_PER_TICK, PROBE_US, SILENT_US, TAG_BYTES, WELCOME_SPACING_US, WELCOMES_MAX};
+use crate::limits::{
+    ARENA_FRAMES, DATAGRAM_MAX, IDLE_US, LEASE_US, PARTS_PER_TICK, PROBE_US, SILENT_US, TAG_BYTES,
+    WELCOME_SPACING_US, WELCOMES_MAX,
+};
 use crate::state::Frame;
+use crate::window::send::RestartReason;
 use crate::wire::bytes::{ByteReader, SliceWriter};
-use crate::wire::handshake::{self, CookieKey, Denial, DatagramKind, PROTOCOL_VERSION, Response, UP_HEADER_BYTES};
+use crate::wire::handshake::{
+    self, CookieKey, DatagramKind, Denial, PROTOCOL_VERSION, Response, UP_HEADER_BYTES,
+};
 use crate::wire::payload::{CloseReason, Welcome};
 use crate::wire::report::Report;
 use crate::wire::seal::{Direction, OpenError, Secrets};
-use crate::window::send::RestartReason;
 
 use super::arena::Arena;
 use super::compose::{Blocks, Composed, Outer, compose};
@@ -186,7 +191,12 @@ impl Shard {
         for event in frame.events.iter() {
             bytes.clear();
             Message::Event(event.clone()).encode(&mut bytes);
-            for session in self.sessions.iter_mut().flatten().filter(|session| session.complete_us.is_some()) {
+            for session in self
+                .sessions
+                .iter_mut()
+                .flatten()
+                .filter(|session| session.complete_us.is_some())
+            {
                 self.counters.messages_dropped += u64::from(session.stream.push(&bytes).is_err());
             }
         }
@@ -204,10 +214,19 @@ impl Shard {
             }
             let place = self.cursor;
             self.cursor += 1;
-            let Some(Some(session)) = self.sessions.get_mut(place) else { continue };
+            let Some(Some(session)) = self.sessions.get_mut(place) else {
+                continue;
+            };
             self.left -= 1;
             if session.closing.is_none() {
-                serve(session, &self.arena, &mut self.kitchen, now_us, outbox, &mut self.counters);
+                serve(
+                    session,
+                    &self.arena,
+                    &mut self.kitchen,
+                    now_us,
+                    outbox,
+                    &mut self.counters,
+                );
             }
         }
         // The next frame begins with another session: nobody is always last.
@@ -280,15 +299,20 @@ impl Shard {
         let Some(Some(session)) = self.sessions.get_mut(place) else {
             return Err(DatagramRefusal::UnknownConnection);
         };
-        let (header, sealed) = datagram.split_at_mut_checked(UP_HEADER_BYTES).ok_or(DatagramRefusal::Size)?;
+        let (header, sealed) = datagram
+            .split_at_mut_checked(UP_HEADER_BYTES)
+            .ok_or(DatagramRefusal::Size)?;
         let mut number = ByteReader::new(header.get(9..).unwrap_or_default());
         let low = number.u32().map_err(|_| DatagramRefusal::Size)?;
         let newest = session.opener.newest();
-        let (number, payload) = session.opener.open(low, header, sealed).map_err(|error| match error {
-            OpenError::Duplicate => DatagramRefusal::Duplicate,
-            OpenError::TooOld => DatagramRefusal::TooOld,
-            OpenError::Forged => DatagramRefusal::Forged,
-        })?;
+        let (number, payload) = session
+            .opener
+            .open(low, header, sealed)
+            .map_err(|error| match error {
+                OpenError::Duplicate => DatagramRefusal::Duplicate,
+                OpenError::TooOld => DatagramRefusal::TooOld,
+                OpenError::Forged => DatagramRefusal::Forged,
+            })?;
         let payload = &*payload;
         let received = session
             .receive(now_us, payload, &mut self.report, &self.arena, &mut self.counters)
@@ -314,7 +338,9 @@ impl Shard {
             .map_err(|_| DatagramRefusal::Handshake)?;
         let cookie = self.cookies.cookie(now_us, path.remote, &client_nonce);
         self.counters.challenges += 1;
-        answer(path, outbox, |out| handshake::put_challenge(out, &client_nonce, &cookie))
+        answer(path, outbox, |out| {
+            handshake::put_challenge(out, &client_nonce, &cookie)
+        })
     }
 
     fn receive_response(
@@ -326,7 +352,12 @@ impl Shard {
     ) -> Result<(), DatagramRefusal> {
         let response = handshake::read_response(datagram.get(1..).unwrap_or_default())
             .map_err(|_| DatagramRefusal::Handshake)?;
-        let Response { version, client_nonce, cookie, .. } = response;
+        let Response {
+            version,
+            client_nonce,
+            cookie,
+            ..
+        } = response;
         if !self.cookies.is_valid(now_us, path.remote, &client_nonce, &cookie) {
             return Err(DatagramRefusal::Cookie);
         }
@@ -346,9 +377,13 @@ impl Shard {
         };
         if let Some(denial) = denial {
             self.counters.handshakes_refused[denial as usize - 1] += 1;
-            return answer(path, outbox, |out| handshake::put_denied(out, &client_nonce, denial));
+            return answer(path, outbox, |out| {
+                handshake::put_denied(out, &client_nonce, denial)
+            });
         }
-        let place = self.admit(now_us, path, client_nonce).ok_or(DatagramRefusal::NoRoom)?;
+        let place = self
+            .admit(now_us, path, client_nonce)
+            .ok_or(DatagramRefusal::NoRoom)?;
         self.welcome(place, now_us, outbox);
         Ok(())
     }
@@ -359,7 +394,12 @@ impl Shard {
         let connection =
             random << 32 | u64::from(self.settings.index) << PLACE_BITS | u64::try_from(place).ok()?;
         let relay_nonce = self.entropy.bytes();
-        let secrets = Secrets { token_key: self.settings.token_key, client_nonce, relay_nonce, connection };
+        let secrets = Secrets {
+            token_key: self.settings.token_key,
+            client_nonce,
+            relay_nonce,
+            connection,
+        };
         let opening = Opening {
             connection,
             path,
@@ -383,26 +423,38 @@ impl Shard {
 
     /// Ends a session at once.
     fn close(&mut self, place: usize, reason: CloseReason) {
-        let Some(session) = self.sessions.get_mut(place).and_then(Option::take) else { return };
+        let Some(session) = self.sessions.get_mut(place).and_then(Option::take) else {
+            return;
+        };
         self.by_source.retain(|_, known| *known != place);
         self.free.push(place);
         self.open -= 1;
         self.left = self.left.min(self.open);
         self.counters.close(reason);
-        self.changes.push(SessionChange::Closed(session.connection, reason));
+        self.changes
+            .push(SessionChange::Closed(session.connection, reason));
     }
 
     /// Sends a welcome: what the client must know of the stream, or that there is none yet.
     fn welcome(&mut self, place: usize, now_us: u64, outbox: &mut impl Outbox) {
-        let Some(Some(session)) = self.sessions.get_mut(place) else { return };
-        let outer = if session.confirmed { Outer::Down } else { Outer::Welcome };
+        let Some(Some(session)) = self.sessions.get_mut(place) else {
+            return;
+        };
+        let outer = if session.confirmed {
+            Outer::Down
+        } else {
+            Outer::Welcome
+        };
         let welcome = Welcome {
             stream_epoch: self.stream_epoch,
             lease_us: u32::try_from(LEASE_US).unwrap_or(u32::MAX),
             idle_us: u32::try_from(IDLE_US).unwrap_or(u32::MAX),
             schema: &self.schema,
         };
-        let blocks = Blocks { welcome: Some(welcome), ..Blocks::default() };
+        let blocks = Blocks {
+            welcome: Some(welcome),
+            ..Blocks::default()
+        };
         let sent = compose(session, outer, blocks, now_us, self.settings.stopwatch, outbox);
         if let Some(Composed { bytes, .. }) = sent {
             session.welcomes += 1;
@@ -427,7 +479,9 @@ impl Shard {
             if outbox.room() == 0 {
                 return;
             }
-            let Some(Some(session)) = self.sessions.get(place) else { continue };
+            let Some(Some(session)) = self.sessions.get(place) else {
+                continue;
+            };
             self.counters.control_backlog += session.stream.backlog() as u64;
             match due(session, self.stream_epoch, now_us) {
                 Due::Nothing => {}
@@ -440,8 +494,17 @@ impl Shard {
     }
 
     fn send_blocks(&mut self, place: usize, blocks: Blocks<'_>, now_us: u64, outbox: &mut impl Outbox) {
-        let Some(Some(session)) = self.sessions.get_mut(place) else { return };
-        let sent = compose(session, Outer::Down, blocks, now_us, self.settings.stopwatch, outbox);
+        let Some(Some(session)) = self.sessions.get_mut(place) else {
+            return;
+        };
+        let sent = compose(
+            session,
+            Outer::Down,
+            blocks,
+            now_us,
+            self.settings.stopwatch,
+            outbox,
+        );
         if let Some(Composed { bytes, .. }) = sent {
             self.counters.datagrams_sent += 1;
             self.counters.bytes_sent += bytes as u64;
@@ -449,8 +512,18 @@ impl Shard {
     }
 
     fn say_farewell(&mut self, place: usize, reason: CloseReason, now_us: u64, outbox: &mut impl Outbox) {
-        self.send_blocks(place, Blocks { close: Some(reason), ..Blocks::default() }, now_us, outbox);
-        let Some(Some(session)) = self.sessions.get_mut(place) else { return };
+        self.send_blocks(
+            place,
+            Blocks {
+                close: Some(reason),
+                ..Blocks::default()
+            },
+            now_us,
+            outbox,
+        );
+        let Some(Some(session)) = self.sessions.get_mut(place) else {
+            return;
+        };
         match session.closing {
             Some((reason, left, _)) if left > 1 => {
                 session.closing = Some((reason, left - 1, now_us + FAREWELL_SPACING_US));
@@ -479,7 +552,11 @@ enum Due {
 fn due(session: &Session, stream_epoch: u32, now_us: u64) -> Due {
     let silent_us = now_us.saturating_sub(session.heard_us);
     if let Some((reason, _, at_us)) = session.closing {
-        return if now_us >= at_us { Due::Farewell(reason) } else { Due::Nothing };
+        return if now_us >= at_us {
+            Due::Farewell(reason)
+        } else {
+            Due::Nothing
+        };
     }
     if silent_us > IDLE_US {
         return Due::Farewell(CloseReason::Idle);
@@ -488,7 +565,8 @@ fn due(session: &Session, stream_epoch: u32, now_us: u64) -> Due {
         return Due::End(CloseReason::Exhausted);
     }
     let unwelcomed = !session.confirmed || session.stream_epoch_known != stream_epoch;
-    if unwelcomed && now_us.saturating_sub(session.welcome_us) >= WELCOME_SPACING_US && silent_us <= SILENT_US {
+    if unwelcomed && now_us.saturating_sub(session.welcome_us) >= WELCOME_SPACING_US && silent_us <= SILENT_US
+    {
         return Due::Welcome;
     }
     if !session.confirmed && (silent_us > SILENT_US || session.welcomes > WELCOMES_MAX) {
@@ -496,13 +574,20 @@ fn due(session: &Session, stream_epoch: u32, now_us: u64) -> Due {
     }
     if silent_us > SILENT_US {
         let probe = now_us.saturating_sub(session.sent_us) >= PROBE_US;
-        return if probe { Due::Blocks(Blocks::default()) } else { Due::Nothing };
+        return if probe {
+            Due::Blocks(Blocks::default())
+        } else {
+            Due::Nothing
+        };
     }
     // Messages ride in snapshots; where none went for a while, they go by themselves, and so does a sign of life.
     let quiet_us = now_us.saturating_sub(session.sent_us);
     let messages = session.stream.is_due(now_us, session.resend_us());
     if quiet_us >= QUIET_US || (messages && quiet_us >= QUIET_US / 4) {
-        return Due::Blocks(Blocks { messages, ..Blocks::default() });
+        return Due::Blocks(Blocks {
+            messages,
+            ..Blocks::default()
+        });
     }
     Due::Nothing
 }

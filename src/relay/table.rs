@@ -48,7 +48,13 @@ const FRESH: u16 = 2;
 impl Table {
     /// The table of a snapshot of `frame`: its base, plus the held parts of what was sent.
     #[must_use]
-    pub fn build(frame: &Frame, base: Option<&Table>, contents: &Contents, mask: u32, arena: &Arena) -> Table {
+    pub fn build(
+        frame: &Frame,
+        base: Option<&Table>,
+        contents: &Contents,
+        mask: u32,
+        arena: &Arena,
+    ) -> Table {
         if contents.is_exhaustive(mask) {
             return Table::Whole(frame.tick);
         }
@@ -67,11 +73,18 @@ impl Table {
             members += usize::from(*age != ABSENT);
             fresh += usize::from(*age == FRESH);
         }
-        let complete = frame.alive().iter().all(|slot| ages.get(usize::from(slot)) != Some(&ABSENT));
+        let complete = frame
+            .alive()
+            .iter()
+            .all(|slot| ages.get(usize::from(slot)) != Some(&ABSENT));
         if complete && fresh == frame.live() && members == fresh {
             return Table::Whole(frame.tick);
         }
-        Table::Explicit { tick: frame.tick, ages, complete }
+        Table::Explicit {
+            tick: frame.tick,
+            ages,
+            complete,
+        }
     }
 
     /// Writes this table's entries as ages seen from `frame`: unchanged slots become fresh.
@@ -196,7 +209,8 @@ mod tests {
     fn contents(parts: &[&[(Slot, bool)]], exhaustive: bool) -> Contents {
         let mut builder = ContentsBuilder::default();
         for part in parts {
-            part.iter().for_each(|(slot, removed)| builder.push(*slot, *removed));
+            part.iter()
+                .for_each(|(slot, removed)| builder.push(*slot, *removed));
             builder.end_part();
         }
         builder.finish(exhaustive)
@@ -214,12 +228,26 @@ mod tests {
         let sent = contents(&[&[(0, false)], &[(1, false)]], true);
         let half = Table::build(&second, Some(&whole), &sent, 0b01, &arena);
         assert_eq!(half.known(0, &second), Known::At(Tick(2)));
-        assert_eq!(half.known(1, &second), Known::At(Tick(1)), "not held: the base's record");
-        assert_eq!(half.known(3, &second), Known::At(Tick(2)), "unchanged counts as known now");
+        assert_eq!(
+            half.known(1, &second),
+            Known::At(Tick(1)),
+            "not held: the base's record"
+        );
+        assert_eq!(
+            half.known(3, &second),
+            Known::At(Tick(2)),
+            "unchanged counts as known now"
+        );
         assert!(half.is_complete());
-        let expected = second.digest().minus(second.digest_of(1)).plus(arena.frame(Tick(1)).unwrap().digest_of(1));
+        let expected = second
+            .digest()
+            .minus(second.digest_of(1))
+            .plus(arena.frame(Tick(1)).unwrap().digest_of(1));
         assert_eq!(half.digest(&arena), Some(expected));
-        assert_eq!(Table::build(&second, Some(&whole), &sent, 0b11, &arena), Table::Whole(Tick(2)));
+        assert_eq!(
+            Table::build(&second, Some(&whole), &sent, 0b11, &arena),
+            Table::Whole(Tick(2))
+        );
         // From the empty table: only what was held is a member.
         let joining = Table::build(&second, None, &sent, 0b10, &arena);
         assert_eq!((joining.members(&arena), joining.is_complete()), (1, false));
@@ -227,7 +255,10 @@ mod tests {
         let third = world.hold(Tick(3), false);
         arena.publish(std::sync::Arc::clone(&third));
         let rest = contents(&[&[(1, false)]], false);
-        assert_eq!(Table::build(&third, Some(&half), &rest, 1, &arena), Table::Whole(Tick(3)));
+        assert_eq!(
+            Table::build(&third, Some(&half), &rest, 1, &arena),
+            Table::Whole(Tick(3))
+        );
     }
 
     #[test]
@@ -238,9 +269,16 @@ mod tests {
         let far = Tick(70_000);
         let frame = world.advance(far, &moved(50, [0], 7)).unwrap();
         arena.publish(std::sync::Arc::clone(&frame));
-        let base = Table::Explicit { tick: Tick(1), ages: vec![FRESH, FRESH].into(), complete: true };
+        let base = Table::Explicit {
+            tick: Tick(1),
+            ages: vec![FRESH, FRESH].into(),
+            complete: true,
+        };
         let table = Table::build(&frame, Some(&base), &contents(&[&[(1, true)]], false), 1, &arena);
-        assert_eq!((table.known(0, &frame), table.known(1, &frame)), (Known::Old, Known::Absent));
+        assert_eq!(
+            (table.known(0, &frame), table.known(1, &frame)),
+            (Known::Old, Known::Absent)
+        );
         assert_eq!((table.digest(&arena), table.is_complete()), (None, false));
     }
 }

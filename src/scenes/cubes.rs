@@ -285,7 +285,7 @@ mod tests {
     /// SPEC ID6: metres are checked against the bounds. Two minutes, every value; ids once a tick and rising.
     #[test]
     fn id6_no_value_ever_leaves_the_schema() {
-        let mut scene = cubes(301, 20.0, 3);
+        let mut scene = cubes(151, 20.0, 3);
         let schema = scene.schema();
         let velocity = schema.velocity.unwrap();
         for _ in 0..2 * 60 * 20 {

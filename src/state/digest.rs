@@ -18,13 +18,19 @@ impl Digest {
     /// This table with one more record.
     #[must_use]
     pub fn plus(self, other: Digest) -> Digest {
-        Digest([self.0[0].wrapping_add(other.0[0]), self.0[1].wrapping_add(other.0[1])])
+        Digest([
+            self.0[0].wrapping_add(other.0[0]),
+            self.0[1].wrapping_add(other.0[1]),
+        ])
     }
 
     /// This table with one record less.
     #[must_use]
     pub fn minus(self, other: Digest) -> Digest {
-        Digest([self.0[0].wrapping_sub(other.0[0]), self.0[1].wrapping_sub(other.0[1])])
+        Digest([
+            self.0[0].wrapping_sub(other.0[0]),
+            self.0[1].wrapping_sub(other.0[1]),
+        ])
     }
 
     /// The digest of one record: its words, in the order below, through two lanes of a multiply-rotate mix
@@ -51,8 +57,14 @@ impl Digest {
                 let [a, b, c] = motion.rotation.parts.map(u32::from);
                 mix.word(u32::from(motion.rotation.largest) | a << 16);
                 mix.word(b | c << 16);
-                motion.velocity.into_iter().for_each(|q| mix.word(q.cast_unsigned()));
-                motion.angular.into_iter().for_each(|q| mix.word(q.cast_unsigned()));
+                motion
+                    .velocity
+                    .into_iter()
+                    .for_each(|q| mix.word(q.cast_unsigned()));
+                motion
+                    .angular
+                    .into_iter()
+                    .for_each(|q| mix.word(q.cast_unsigned()));
             }
         }
         record.extras.into_iter().for_each(|pattern| mix.word(pattern));
@@ -65,8 +77,14 @@ struct Mix([u32; 2]);
 impl Mix {
     fn word(&mut self, word: u32) {
         let [a, b] = self.0;
-        let k = word.wrapping_mul(0xCC9E_2D51).rotate_left(15).wrapping_mul(0x1B87_3593);
-        let l = word.wrapping_mul(0x239B_961B).rotate_left(17).wrapping_mul(0xAB0E_9789);
+        let k = word
+            .wrapping_mul(0xCC9E_2D51)
+            .rotate_left(15)
+            .wrapping_mul(0x1B87_3593);
+        let l = word
+            .wrapping_mul(0x239B_961B)
+            .rotate_left(17)
+            .wrapping_mul(0xAB0E_9789);
         self.0 = [
             (a ^ k).rotate_left(13).wrapping_mul(5).wrapping_add(0xE654_6B64),
             (b ^ l).rotate_left(19).wrapping_mul(5).wrapping_add(0x561C_CD1B),

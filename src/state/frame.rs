@@ -82,13 +82,17 @@ pub struct Frame {
 impl Frame {
     fn chunk(&self, slot: Slot) -> Option<(&Chunk, usize)> {
         let slot = usize::from(slot);
-        self.chunks.get(slot / CHUNK_SLOTS).map(|chunk| (&**chunk, slot % CHUNK_SLOTS))
+        self.chunks
+            .get(slot / CHUNK_SLOTS)
+            .map(|chunk| (&**chunk, slot % CHUNK_SLOTS))
     }
 
     /// What a slot holds.
     #[must_use]
     pub fn place(&self, slot: Slot) -> &Place {
-        self.chunk(slot).and_then(|(chunk, i)| chunk.places.get(i)).unwrap_or(&Place::Empty)
+        self.chunk(slot)
+            .and_then(|(chunk, i)| chunk.places.get(i))
+            .unwrap_or(&Place::Empty)
     }
 
     /// The record of a slot's living entity.
@@ -103,13 +107,19 @@ impl Frame {
     /// The hash of a slot's record; [`Digest::EMPTY`] where nobody lives.
     #[must_use]
     pub fn digest_of(&self, slot: Slot) -> Digest {
-        self.chunk(slot).and_then(|(chunk, i)| chunk.digests.get(i)).copied().unwrap_or_default()
+        self.chunk(slot)
+            .and_then(|(chunk, i)| chunk.digests.get(i))
+            .copied()
+            .unwrap_or_default()
     }
 
     /// The last tick at which a slot's place changed.
     #[must_use]
     pub fn changed_at(&self, slot: Slot) -> Tick {
-        self.chunk(slot).and_then(|(chunk, i)| chunk.changed_at.get(i)).copied().unwrap_or_default()
+        self.chunk(slot)
+            .and_then(|(chunk, i)| chunk.changed_at.get(i))
+            .copied()
+            .unwrap_or_default()
     }
 
     /// The digest over every living record.
@@ -144,7 +154,9 @@ impl Frame {
 
     /// Living records with their slots, in slot order.
     pub fn records(&self) -> impl Iterator<Item = (Slot, &Record)> + '_ {
-        self.alive.iter().filter_map(|slot| self.record(slot).map(|record| (slot, record)))
+        self.alive
+            .iter()
+            .filter_map(|slot| self.record(slot).map(|record| (slot, record)))
     }
 
     /// Bytes this frame holds that the frame before does not share.

@@ -26,7 +26,10 @@ impl Rotation {
     /// The identity at `bits` bits.
     #[must_use]
     pub fn identity(bits: u8) -> Rotation {
-        Rotation { largest: 3, parts: [highest_part(bits) / 2; 3] }
+        Rotation {
+            largest: 3,
+            parts: [highest_part(bits) / 2; 3],
+        }
     }
 
     /// Quantises a quaternion x, y, z, w of any sign and any non-zero finite length; `None` for others.
@@ -44,7 +47,11 @@ impl Rotation {
                 (largest, magnitude) = (index, component.abs());
             }
         }
-        let sign = if quaternion.get(usize::from(largest)).is_some_and(|c| *c < 0.0) { -1.0 } else { 1.0 };
+        let sign = if quaternion.get(usize::from(largest)).is_some_and(|c| *c < 0.0) {
+            -1.0
+        } else {
+            1.0
+        };
         let h = f64::from(highest_part(bits) / 2);
         let mut parts = [0u16; 3];
         let kept = (0u8..).zip(quaternion).filter(|(index, _)| *index != largest);
@@ -86,7 +93,12 @@ mod tests {
         let step = 1.0 / (f64::from(highest_part(bits) / 2) * SQRT_2);
         for i in 0..200 {
             let angle = f64::from(i) * 0.37;
-            let q = [angle.sin() * 0.6, angle.cos() * 0.3, (angle * 1.7).sin() * 0.5, (angle * 0.9).cos()];
+            let q = [
+                angle.sin() * 0.6,
+                angle.cos() * 0.3,
+                (angle * 1.7).sin() * 0.5,
+                (angle * 0.9).cos(),
+            ];
             let length = q.iter().map(|c| c * c).sum::<f64>().sqrt();
             let rotation = Rotation::from_quaternion(q, bits).unwrap();
             assert!(rotation.is_within(bits));
@@ -100,7 +112,12 @@ mod tests {
     /// FAULTS 66: a zero or non-finite quaternion is no rotation.
     #[test]
     fn faults_66_degenerate_quaternions_are_refused() {
-        for q in [[0.0; 4], [f64::NAN, 0.0, 0.0, 1.0], [f64::INFINITY, 0.0, 0.0, 0.0], [1e-300; 4]] {
+        for q in [
+            [0.0; 4],
+            [f64::NAN, 0.0, 0.0, 1.0],
+            [f64::INFINITY, 0.0, 0.0, 0.0],
+            [1e-300; 4],
+        ] {
             assert_eq!(Rotation::from_quaternion(q, 9), None);
         }
     }
@@ -110,7 +127,19 @@ mod tests {
         let identity = Rotation::from_quaternion([0.0, 0.0, 0.0, 1.0], 9).unwrap();
         assert_eq!(identity, Rotation::identity(9));
         assert_eq!(identity.quaternion(9), [0.0, 0.0, 0.0, 1.0]);
-        assert!(!Rotation { largest: 4, parts: [0; 3] }.is_within(9));
-        assert!(!Rotation { largest: 0, parts: [511, 0, 0] }.is_within(9));
+        assert!(
+            !Rotation {
+                largest: 4,
+                parts: [0; 3]
+            }
+            .is_within(9)
+        );
+        assert!(
+            !Rotation {
+                largest: 0,
+                parts: [511, 0, 0]
+            }
+            .is_within(9)
+        );
     }
 }

@@ -81,7 +81,9 @@ pub struct Class {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SchemaError {
     /// A value outside the bounds of its field. Nothing is clamped silently (SPEC ID6).
-    #[error("{field} is {value}, outside its bounds {min} to {max}: widen the schema's bounds or fix the value")]
+    #[error(
+        "{field} is {value}, outside its bounds {min} to {max}: widen the schema's bounds or fix the value"
+    )]
     OutOfRange {
         /// Which field.
         field: String,
@@ -115,7 +117,9 @@ impl Axis {
     fn check(&self) -> Result<(), SchemaError> {
         let Axis { min, max, step } = *self;
         if !(min.is_finite() && max.is_finite() && step.is_finite() && min < max && step > 0.0) {
-            return Err(malformed(format!("an axis from {min} to {max} in steps of {step} is not a range")));
+            return Err(malformed(format!(
+                "an axis from {min} to {max} in steps of {step} is not a range"
+            )));
         }
         let highest = ((max - min) / step).round();
         if !(1.0..=f64::from(u32::MAX)).contains(&highest) {
@@ -178,7 +182,9 @@ impl Rate {
     fn check(&self) -> Result<(), SchemaError> {
         let Rate { bound, step } = *self;
         if !(bound.is_finite() && step.is_finite() && bound > 0.0 && step > 0.0) {
-            return Err(malformed(format!("a rate up to {bound} in steps of {step} is not a range")));
+            return Err(malformed(format!(
+                "a rate up to {bound} in steps of {step} is not a range"
+            )));
         }
         let highest = (bound / step).round();
         if !(1.0..=f64::from(RATE_HIGHEST)).contains(&highest) {
@@ -226,7 +232,11 @@ impl ExtraField {
     ///
     /// # Errors
     /// [`SchemaError::OutOfRange`] when the value does not fit the field's bits.
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss
+    )]
     pub fn pattern(&self, value: i64) -> Result<u32, SchemaError> {
         let (min, max) = if self.signed {
             (-(1i64 << (self.bits - 1)), (1i64 << (self.bits - 1)) - 1)
@@ -248,7 +258,11 @@ impl ExtraField {
     #[must_use]
     pub fn value(&self, pattern: u32) -> i64 {
         let value = i64::from(pattern);
-        if self.signed && value >> (self.bits - 1) & 1 == 1 { value - (1i64 << self.bits) } else { value }
+        if self.signed && value >> (self.bits - 1) & 1 == 1 {
+            value - (1i64 << self.bits)
+        } else {
+            value
+        }
     }
 
     /// All bits of the field set.
@@ -273,7 +287,10 @@ impl Schema {
         }
         self.position.iter().try_for_each(Axis::check)?;
         if !(2..=15).contains(&self.rotation_bits) {
-            return Err(malformed(format!("rotation has {} bits, outside 2 to 15", self.rotation_bits)));
+            return Err(malformed(format!(
+                "rotation has {} bits, outside 2 to 15",
+                self.rotation_bits
+            )));
         }
         if let Some(rate) = &self.velocity {
             rate.check()?;
@@ -302,9 +319,14 @@ impl Schema {
             }
         }
         if self.classes.is_empty() || self.classes.len() > CLASSES_MAX {
-            return Err(malformed(format!("{} classes, outside 1 to {CLASSES_MAX}", self.classes.len())));
+            return Err(malformed(format!(
+                "{} classes, outside 1 to {CLASSES_MAX}",
+                self.classes.len()
+            )));
         }
-        self.classes.iter().try_for_each(|class| check_name("a class name", &class.name))
+        self.classes
+            .iter()
+            .try_for_each(|class| check_name("a class name", &class.name))
     }
 }
 
@@ -334,10 +356,21 @@ pub(crate) mod tests {
             velocity: Some(Rate::new(50.0, 0.02).unwrap()),
             angular: Some(Rate::new(10.0, 0.01).unwrap()),
             extras: vec![
-                ExtraField { name: "health".into(), bits: 10, signed: true },
-                ExtraField { name: "team".into(), bits: 2, signed: false },
+                ExtraField {
+                    name: "health".into(),
+                    bits: 10,
+                    signed: true,
+                },
+                ExtraField {
+                    name: "team".into(),
+                    bits: 2,
+                    signed: false,
+                },
             ],
-            classes: vec![Class { name: "player".into(), query_critical: true }],
+            classes: vec![Class {
+                name: "player".into(),
+                query_critical: true,
+            }],
         }
     }
 
@@ -369,7 +402,10 @@ pub(crate) mod tests {
         for case in vector["refused"].as_array().unwrap() {
             let metres = number(&case["m"]);
             let error = axis.quantise("x", metres).unwrap_err();
-            assert!(matches!(&error, SchemaError::OutOfRange { field, .. } if field == "x"), "{error}");
+            assert!(
+                matches!(&error, SchemaError::OutOfRange { field, .. } if field == "x"),
+                "{error}"
+            );
             assert!(error.to_string().contains("-100"), "names the bounds: {error}");
         }
     }
@@ -387,14 +423,25 @@ pub(crate) mod tests {
 
     #[test]
     fn extra_fields_keep_sign_and_bounds() {
-        let field = ExtraField { name: "health".into(), bits: 10, signed: true };
+        let field = ExtraField {
+            name: "health".into(),
+            bits: 10,
+            signed: true,
+        };
         for value in [-512, -1, 0, 1, 511] {
             assert_eq!(field.value(field.pattern(value).unwrap()), value);
         }
         assert!(field.pattern(512).unwrap_err().to_string().contains("health"));
         assert!(field.pattern(-513).is_err());
-        let wide = ExtraField { name: "tags".into(), bits: 32, signed: false };
-        assert_eq!(wide.value(wide.pattern(i64::from(u32::MAX)).unwrap()), i64::from(u32::MAX));
+        let wide = ExtraField {
+            name: "tags".into(),
+            bits: 32,
+            signed: false,
+        };
+        assert_eq!(
+            wide.value(wide.pattern(i64::from(u32::MAX)).unwrap()),
+            i64::from(u32::MAX)
+        );
     }
 
     /// FAULTS 62: a zero interval is refused; so is everything else out of bounds.
@@ -414,8 +461,18 @@ pub(crate) mod tests {
         refuse(&|s| s.name = "x".repeat(33));
         refuse(&|s| s.extras = vec![s.extras[0].clone(); 9]);
         refuse(&|s| s.extras[0].bits = 33);
-        refuse(&|s| s.velocity = Some(Rate { bound: 1.0, step: f64::NAN }));
-        refuse(&|s| s.velocity = Some(Rate { bound: 50.0, step: 5.0 }));
+        refuse(&|s| {
+            s.velocity = Some(Rate {
+                bound: 1.0,
+                step: f64::NAN,
+            })
+        });
+        refuse(&|s| {
+            s.velocity = Some(Rate {
+                bound: 50.0,
+                step: 5.0,
+            })
+        });
         refuse(&|s| s.position[1].step = -1.0);
     }
 }

@@ -16,7 +16,9 @@ impl SlotSet {
     /// An empty set with room for `slots` slots.
     #[must_use]
     pub fn with_slots(slots: usize) -> SlotSet {
-        SlotSet { words: vec![0; slots.div_ceil(64)] }
+        SlotSet {
+            words: vec![0; slots.div_ceil(64)],
+        }
     }
 
     /// Adds a slot, growing as needed.
@@ -40,7 +42,9 @@ impl SlotSet {
     /// True when the slot is in the set.
     #[must_use]
     pub fn contains(&self, slot: Slot) -> bool {
-        self.words.get(usize::from(slot) / 64).is_some_and(|bits| bits >> (slot % 64) & 1 == 1)
+        self.words
+            .get(usize::from(slot) / 64)
+            .is_some_and(|bits| bits >> (slot % 64) & 1 == 1)
     }
 
     /// Adds every slot of `other`. A tick's worth of changes is the OR of its dirty masks.

@@ -14,19 +14,29 @@ use super::record::Record;
 use super::schema::Schema;
 use super::slots::{Slot, SlotSet};
 use super::update::{Despawn, ExtraUpdate, Observation, Spawn, TickUpdate};
-use crate::limits::{CHUNK_SLOTS, OBSERVATION_AGE_MAX_US, SLOTS_MAX};
+use crate::limits::{CHUNK_SLOTS, SERVER_TIME_MAX_US, SLOTS_MAX};
 use crate::sequence::Tick;
 
 /// Why one item of an update was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The frame time fell.
-    #[error("tick refused: its time {got} us is before the last frame's {last} us; a restarted server must begin a new epoch")]
+    #[error(
+        "tick refused: its time {got} us is before the last frame's {last} us; a restarted server must begin a new epoch"
+    )]
     TimeFell {
         /// Time of the update.
         got: u64,
         /// Time of the last frame.
         last: u64,
+    },
+    /// The frame time does not fit the wire.
+    #[error(
+        "tick refused: its time {got} us is above {SERVER_TIME_MAX_US} us; begin a new epoch with a new time"
+    )]
+    TimeTooLarge {
+        /// Time of the update.
+        got: u64,
     },
     /// Nobody lives under this identity.
     #[error("{what} of entity {entity} refused: it was never spawned or is destroyed")]
@@ -60,7 +70,9 @@ pub enum Refusal {
         classes: usize,
     },
     /// No slot is free.
-    #[error("spawn of entity {entity} refused: the world holds its maximum of {max} entities, tombstones included")]
+    #[error(
+        "spawn of entity {entity} refused: the world holds its maximum of {max} entities, tombstones included"
+    )]
     WorldFull {
         /// Which entity.
         entity: Entity,
@@ -78,18 +90,22 @@ pub enum Refusal {
     /// An observation of an older segment or time than the one held.
     #[error("observation of entity {0} refused: a newer one is held")]
     Stale(Entity),
-    /// An observation after its frame, or too long before it.
-    #[error("observation of entity {entity} refused: its time {observed_us} us is not within {OBSERVATION_AGE_MAX_US} us before the frame's {server_us} us")]
-    ObservationTime {
+    /// Something dated after the frame it came in.
+    #[error("{what} of entity {entity} refused: its time {at_us} us is after the frame's {server_us} us")]
+    Future {
+        /// The kind of item.
+        what: &'static str,
         /// Which entity.
         entity: Entity,
-        /// Time of the observation.
-        observed_us: u64,
+        /// Its time.
+        at_us: u64,
         /// Time of the frame.
         server_us: u64,
     },
     /// Extra fields the schema does not have.
-    #[error("extra fields of entity {entity} refused: field {field} is not in the schema or its value does not fit")]
+    #[error(
+        "extra fields of entity {entity} refused: field {field} is not in the schema or its value does not fit"
+    )]
     UnknownField {
         /// Which entity.
         entity: Entity,
@@ -182,7 +198,16 @@ impl World {
     pub fn advance(&mut self, tick: Tick, update: &TickUpdate) -> Option<Arc<Frame>> {
         self.refused.clear();
         if update.server_us < self.server_us {
-            self.refused.push(Refusal::TimeFell { got: update.server_us, last: self.server_us });
+            self.refused.push(Refusal::TimeFell {
+                got: update.server_us,
+                last: self.server_us,
+            });
+            return None;
+        }
+        if update.server_us > SERVER_TIME_MAX_US {
+            self.refused.push(Refusal::TimeTooLarge {
+                got: update.server_us,
+            });
             return None;
         }
         self.tick = tick;
@@ -211,7 +236,11 @@ impl World {
         if self.schema.on_change {
             self.rest_unobserved();
         }
-        Some(self.frame(update.published_us, false, update.events.iter().cloned().collect()))
+        Some(self.frame(
+            update.published_us,
+            false,
+            update.events.iter().cloned().collect(),
+        ))
     }
 
     /// The frame of `tick` with the last content again: for ticks in which nothing came (SPEC DEC8, OPS2).
@@ -224,13 +253,23 @@ impl World {
     /// The whole world as an update that rebuilds it elsewhere.
     #[must_use]
     pub fn keyframe(&self, origin_tick: u64) -> TickUpdate {
-        let mut update =
-            TickUpdate { origin_tick, server_us: self.server_us, keyframe: true, ..TickUpdate::default() };
+        let mut update = TickUpdate {
+            origin_tick,
+            server_us: self.server_us,
+            keyframe: true,
+            ..TickUpdate::default()
+        };
         let fields = self.schema.extras.len();
         for slot in self.alive.iter() {
-            let Place::Live(record) = self.place(slot) else { continue };
+            let Place::Live(record) = self.place(slot) else {
+                continue;
+            };
             let entity = record.entity;
-            update.spawned.push(Spawn { entity, class: record.class, at_us: record.born_us });
+            update.spawned.push(Spawn {
+                entity,
+                class: record.class,
+                at_us: record.born_us,
+            });
             if record.motion.is_some() || record.segment != 0 {
                 update.observed.push(Observation {
                     entity,
@@ -241,7 +280,11 @@ impl World {
             }
             if fields > 0 {
                 let mask = u8::try_from((1u32 << fields) - 1).unwrap_or(u8::MAX);
-                update.extras.push(ExtraUpdate { entity, mask, values: record.extras });
+                update.extras.push(ExtraUpdate {
+                    entity,
+                    mask,
+                    values: record.extras,
+                });
             }
         }
         update
@@ -267,7 +310,9 @@ impl World {
     fn place(&self, slot: Slot) -> &Place {
         let slot = usize::from(slot);
         let chunk = self.chunks.get(slot / CHUNK_SLOTS);
-        chunk.and_then(|chunk| chunk.places.get(slot % CHUNK_SLOTS)).unwrap_or(&Place::Empty)
+        chunk
+            .and_then(|chunk| chunk.places.get(slot % CHUNK_SLOTS))
+            .unwrap_or(&Place::Empty)
     }
 
     fn set_place(&mut self, slot: Slot, place: Place) {
@@ -290,13 +335,29 @@ impl World {
         self.dirty.insert(slot);
     }
 
+    fn not_after_frame(&self, what: &'static str, entity: Entity, at_us: u64) -> Result<(), Refusal> {
+        let server_us = self.server_us;
+        if at_us > server_us {
+            Err(Refusal::Future {
+                what,
+                entity,
+                at_us,
+                server_us,
+            })
+        } else {
+            Ok(())
+        }
+    }
+
     fn alive_slot(&self, what: &'static str, entity: Entity) -> Result<(Slot, Record), Refusal> {
         match self.record(entity) {
             Some((slot, record)) => Ok((slot, *record)),
             None => match self.by_id.get(&entity.id) {
-                Some((current, _)) if *current > entity.generation => {
-                    Err(Refusal::DeadGeneration { what, entity, current: *current })
-                }
+                Some((current, _)) if *current > entity.generation => Err(Refusal::DeadGeneration {
+                    what,
+                    entity,
+                    current: *current,
+                }),
                 _ => Err(Refusal::NotAlive { what, entity }),
             },
         }
@@ -304,8 +365,20 @@ impl World {
 
     fn despawn(&mut self, despawn: &Despawn) -> Result<(), Refusal> {
         let (slot, _) = self.alive_slot("despawn", despawn.entity)?;
-        let Despawn { entity, at_us, reason } = *despawn;
-        self.set_place(slot, Place::Grave(Grave { entity, at_us, reason }));
+        let Despawn {
+            entity,
+            at_us,
+            reason,
+        } = *despawn;
+        self.not_after_frame("despawn", entity, at_us)?;
+        self.set_place(
+            slot,
+            Place::Grave(Grave {
+                entity,
+                at_us,
+                reason,
+            }),
+        );
         self.graves.push_back((slot, entity, self.tick));
         Arc::make_mut(&mut self.alive).remove(slot);
         self.awake.remove(slot);
@@ -324,7 +397,11 @@ impl World {
             })
             .collect();
         for entity in gone {
-            let outcome = self.despawn(&Despawn { entity, at_us: update.server_us, reason: 0 });
+            let outcome = self.despawn(&Despawn {
+                entity,
+                at_us: update.server_us,
+                reason: 0,
+            });
             debug_assert!(outcome.is_ok(), "a living entity can be despawned");
         }
     }
@@ -332,22 +409,45 @@ impl World {
     fn spawn(&mut self, spawn: &Spawn, keyframe: bool) -> Result<(), Refusal> {
         let Spawn { entity, class, at_us } = *spawn;
         if usize::from(class) >= self.schema.classes.len() {
-            return Err(Refusal::UnknownClass { entity, class, classes: self.schema.classes.len() });
+            return Err(Refusal::UnknownClass {
+                entity,
+                class,
+                classes: self.schema.classes.len(),
+            });
         }
+        self.not_after_frame("spawn", entity, at_us)?;
         if let Some((generation, slot)) = self.by_id.get(&entity.id).copied() {
             let lives = matches!(self.place(slot), Place::Live(r) if r.entity.id == entity.id);
             if generation > entity.generation || (generation == entity.generation && !lives) {
-                return Err(Refusal::DeadGeneration { what: "spawn", entity, current: generation });
+                return Err(Refusal::DeadGeneration {
+                    what: "spawn",
+                    entity,
+                    current: generation,
+                });
             }
             if generation == entity.generation {
-                return if keyframe { Ok(()) } else { Err(Refusal::AlreadyAlive(entity)) };
+                return if keyframe {
+                    Ok(())
+                } else {
+                    Err(Refusal::AlreadyAlive(entity))
+                };
             }
             if lives {
-                let old = Entity { id: entity.id, generation };
-                self.despawn(&Despawn { entity: old, at_us, reason: 0 })?;
+                let old = Entity {
+                    id: entity.id,
+                    generation,
+                };
+                self.despawn(&Despawn {
+                    entity: old,
+                    at_us,
+                    reason: 0,
+                })?;
             }
         }
-        let slot = self.free_slot().ok_or(Refusal::WorldFull { entity, max: SLOTS_MAX })?;
+        let slot = self.free_slot().ok_or(Refusal::WorldFull {
+            entity,
+            max: SLOTS_MAX,
+        })?;
         self.by_id.insert(entity.id, (entity.generation, slot));
         self.set_place(slot, Place::Live(Record::born(entity, class, at_us)));
         Arc::make_mut(&mut self.alive).insert(slot);
@@ -383,6 +483,7 @@ impl World {
         if observation.segment < record.segment {
             return Err(Refusal::Stale(entity));
         }
+        self.not_after_frame("segment", entity, observation.segment_us)?;
         if observation.segment > record.segment {
             record.segment = observation.segment;
             record.segment_us = observation.segment_us;
@@ -391,16 +492,14 @@ impl World {
             record.segment_us = observation.segment_us;
         }
         if let Some(motion) = observation.motion {
-            motion.check(&self.schema).map_err(|field| Refusal::OutOfRange { entity, field })?;
-            let age = self.server_us.checked_sub(motion.observed_us);
-            if age.is_none_or(|age| age > OBSERVATION_AGE_MAX_US && !keyframe) {
-                return Err(Refusal::ObservationTime {
-                    entity,
-                    observed_us: motion.observed_us,
-                    server_us: self.server_us,
-                });
-            }
-            if record.motion.is_some_and(|held| held.observed_us > motion.observed_us) {
+            motion
+                .check(&self.schema)
+                .map_err(|field| Refusal::OutOfRange { entity, field })?;
+            self.not_after_frame("observation", entity, motion.observed_us)?;
+            if record
+                .motion
+                .is_some_and(|held| held.observed_us > motion.observed_us)
+            {
                 return Err(Refusal::Stale(entity));
             }
             record.motion = Some(motion);
@@ -420,7 +519,11 @@ impl World {
         let (slot, mut record) = self.alive_slot("extra fields", entity)?;
         let values = record.extras.iter_mut().zip(update.values).enumerate();
         for (field, (held, value)) in values.filter(|(field, _)| update.mask >> field & 1 == 1) {
-            let fits = self.schema.extras.get(field).is_some_and(|f| u64::from(value) <= f.mask());
+            let fits = self
+                .schema
+                .extras
+                .get(field)
+                .is_some_and(|f| u64::from(value) <= f.mask());
             if !fits {
                 return Err(Refusal::UnknownField { entity, field });
             }
@@ -432,7 +535,11 @@ impl World {
 
     /// On-change streams: whoever moves and was not observed in this tick is at rest from it (SPEC ENT9).
     fn rest_unobserved(&mut self) {
-        let resting: Vec<Slot> = self.awake.iter().filter(|slot| !self.observed.contains(*slot)).collect();
+        let resting: Vec<Slot> = self
+            .awake
+            .iter()
+            .filter(|slot| !self.observed.contains(*slot))
+            .collect();
         for slot in resting {
             self.awake.remove(slot);
             if let Place::Live(mut record) = *self.place(slot) {

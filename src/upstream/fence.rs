@@ -1,7 +1,8 @@
 //! Tells a restarted origin from one that should be gone (THREATS 80, 81; WINDOW-MODEL A20).
 //!
 //! A run of an origin is a pair: its epoch, which rises with every start, and its boot nonce, which is random.
-//! Invariant: once a newer run was admitted, no older one ever is.
+//! Invariant: once a run was admitted, no older epoch ever is, nor any of the last runs it replaced in its own
+//! epoch, of which a bounded number is remembered.
 
 use crate::limits::FENCED_RUNS_MAX;
 

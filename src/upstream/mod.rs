@@ -14,7 +14,7 @@ pub mod splitter;
 pub mod subscriber;
 pub mod tick;
 
-#[cfg(all(test, feature = "origin"))]
+#[cfg(test)]
 mod tests;
 
 /// The protocol version spoken here. It rises with every change that an older reader would misread.

@@ -7,7 +7,12 @@
 //! within an epoch and the epoch never falls (SPEC WIN7, THREATS 59); a held snapshot leaves only by commit or
 //! epoch.
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use super::WindowLimits;
 use crate::sequence::Tick;
@@ -178,12 +183,28 @@ impl<T> ReceiveWindow<T> {
 
     /// The tables held, in no order.
     pub fn tables(&self) -> impl Iterator<Item = (Held, &T)> {
-        self.kept.iter().map(|kept| (Held { id: kept.id, mask: kept.mask }, &kept.table))
+        self.kept.iter().map(|kept| {
+            (
+                Held {
+                    id: kept.id,
+                    mask: kept.mask,
+                },
+                &kept.table,
+            )
+        })
     }
 
     /// The tables held, to be changed by fault injection in tests and simulations only.
     pub fn tables_mut(&mut self) -> impl Iterator<Item = (Held, &mut T)> {
-        self.kept.iter_mut().map(|kept| (Held { id: kept.id, mask: kept.mask }, &mut kept.table))
+        self.kept.iter_mut().map(|kept| {
+            (
+                Held {
+                    id: kept.id,
+                    mask: kept.mask,
+                },
+                &mut kept.table,
+            )
+        })
     }
 
     /// Decides about a part by its header: tag first, then commit, then base, before any table is touched.
@@ -224,7 +245,11 @@ impl<T> ReceiveWindow<T> {
             None => None,
             Some(id) => Some(self.find_base(id, commit.as_ref(), header, &digest)?),
         };
-        if let Some(sibling) = self.kept.iter().find(|kept| kept.id == header.id && commit.is_none()) {
+        if let Some(sibling) = self
+            .kept
+            .iter()
+            .find(|kept| kept.id == header.id && commit.is_none())
+        {
             if sibling.base != header.base {
                 return Err(Rejection::SiblingBase);
             }
@@ -244,9 +269,15 @@ impl<T> ReceiveWindow<T> {
                 .find(|kept| kept.id == held.id && kept.mask == held.mask && kept.reported)
                 .ok_or(Rejection::CommitNotHeld)?;
             let words = digest(&kept.table);
-            sum.iter_mut().zip(words).for_each(|(sum, word)| *sum = sum.wrapping_add(word));
+            sum.iter_mut()
+                .zip(words)
+                .for_each(|(sum, word)| *sum = sum.wrapping_add(word));
         }
-        if sum == commit.digest { Ok(()) } else { Err(Rejection::CommitDigest) }
+        if sum == commit.digest {
+            Ok(())
+        } else {
+            Err(Rejection::CommitDigest)
+        }
     }
 
     fn find_base(
@@ -276,22 +307,37 @@ impl<T> ReceiveWindow<T> {
         base: Option<usize>,
     ) -> Admission {
         let surviving = |kept: &Kept<T>| {
-            !new_epoch && commit.as_ref().is_none_or(|commit| commit.find(kept.id).is_some())
+            !new_epoch
+                && commit
+                    .as_ref()
+                    .is_none_or(|commit| commit.find(kept.id).is_some())
         };
-        let place = match self.kept.iter().position(|kept| kept.id == header.id && surviving(kept)) {
+        let place = match self
+            .kept
+            .iter()
+            .position(|kept| kept.id == header.id && surviving(kept))
+        {
             _ if !header.candidate => Place::None,
             Some(index) if self.kept.get(index).is_some_and(|kept| !kept.reported) => Place::Join(index),
             Some(_) => Place::None,
             None if self.kept.iter().filter(|kept| surviving(kept)).count() < self.limits.slots => Place::New,
             None => Place::None,
         };
-        Admission { new_epoch, commit, base, place }
+        Admission {
+            new_epoch,
+            commit,
+            base,
+            place,
+        }
     }
 
     /// The base table of an admitted part; `None` stands for the empty table.
     #[must_use]
     pub fn base(&self, admission: &Admission) -> Option<&T> {
-        admission.base.and_then(|index| self.kept.get(index)).map(|kept| &kept.table)
+        admission
+            .base
+            .and_then(|index| self.kept.get(index))
+            .map(|kept| &kept.table)
     }
 
     /// Takes an admitted part whose body decoded. `make` builds its table from the base, `join` adds it to a
@@ -363,10 +409,14 @@ impl<T> ReceiveWindow<T> {
     /// for which `hold_back` is true and that were not reported before wait for more of their parts.
     pub fn report(&mut self, hold_back: impl Fn(Held) -> bool) -> HeldList {
         let newest = self.kept.first().map(|kept| kept.id).unwrap_or_default();
-        self.kept.sort_unstable_by_key(|kept| core::cmp::Reverse(kept.id.since(newest)));
+        self.kept
+            .sort_unstable_by_key(|kept| core::cmp::Reverse(kept.id.since(newest)));
         let mut list = HeldList::default();
         for kept in &mut self.kept {
-            let held = Held { id: kept.id, mask: kept.mask };
+            let held = Held {
+                id: kept.id,
+                mask: kept.mask,
+            };
             kept.reported |= !hold_back(held);
             if kept.reported {
                 let fits = list.push(held);

@@ -7,7 +7,12 @@
 //! Candidates not yet reported and held tables share the same `slots` places; the oldest unreported candidate
 //! goes first, so what one client can pin is bounded whatever it says or does not say (SPEC WIN9, THREATS 62, 63).
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use std::collections::VecDeque;
 
@@ -255,21 +260,35 @@ impl<C, T> SendWindow<C, T> {
             outcome.contradicted += u32::from(known.held.mask != held.mask);
             return;
         }
-        let Some(index) = self.candidates.iter().position(|candidate| candidate.id == held.id) else {
+        let Some(index) = self
+            .candidates
+            .iter()
+            .position(|candidate| candidate.id == held.id)
+        else {
             outcome.unknown += 1;
             return;
         };
-        let Some(candidate) = self.candidates.get(index) else { return };
+        let Some(candidate) = self.candidates.get(index) else {
+            return;
+        };
         let base = match candidate.base {
             None => Some(None),
-            Some(id) => self.held.iter().find(|base| base.held.id == id).map(|base| Some(&base.table)),
+            Some(id) => self
+                .held
+                .iter()
+                .find(|base| base.held.id == id)
+                .map(|base| Some(&base.table)),
         };
         let (Some(base), true) = (base, held.mask != 0 && held.mask & !candidate.parts == 0) else {
             outcome.contradicted += 1;
             return;
         };
         let table = build(candidate, held.mask, base);
-        self.held.push(HeldTable { held, server_us: candidate.server_us, table });
+        self.held.push(HeldTable {
+            held,
+            server_us: candidate.server_us,
+            table,
+        });
         outcome.newly_held += 1;
         if let Some(candidate) = self.candidates.remove(index) {
             freed.push(candidate.contents);
@@ -287,14 +306,23 @@ impl<C, T> SendWindow<C, T> {
         freed: &mut Vec<C>,
         freed_tables: &mut Vec<T>,
     ) -> bool {
-        let usable = set.iter().all(|held| self.held.iter().any(|known| known.held == *held));
+        let usable = set
+            .iter()
+            .all(|held| self.held.iter().any(|known| known.held == *held));
         if self.open.is_some() || !usable || set.len() > self.limits.commit_max {
             return false;
         }
-        let Some(commit) = Commit::new(set, digest) else { return false };
-        self.open = Some(OpenCommit { commit, opened_us: now_us });
+        let Some(commit) = Commit::new(set, digest) else {
+            return false;
+        };
+        self.open = Some(OpenCommit {
+            commit,
+            opened_us: now_us,
+        });
         freed.extend(self.candidates.drain(..).map(|candidate| candidate.contents));
-        let gone = self.held.extract_if(.., |held| commit.find(held.held.id).is_none());
+        let gone = self
+            .held
+            .extract_if(.., |held| commit.find(held.held.id).is_none());
         freed_tables.extend(gone.map(|held| held.table));
         true
     }

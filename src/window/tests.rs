@@ -17,7 +17,10 @@ type Table = BTreeSet<(u32, u8)>;
 fn digest(table: &Table) -> [u32; 2] {
     table.iter().fold([0, 0], |[a, b], (id, part)| {
         let word = id.wrapping_mul(33).wrapping_add(u32::from(*part));
-        [a.wrapping_add(word.wrapping_mul(0x9E37_79B9)), b.wrapping_add(id.wrapping_add(1))]
+        [
+            a.wrapping_add(word.wrapping_mul(0x9E37_79B9)),
+            b.wrapping_add(id.wrapping_add(1)),
+        ]
     })
 }
 
@@ -37,7 +40,10 @@ struct Said {
 
 impl Client {
     fn new(limits: WindowLimits) -> Client {
-        Client { window: ReceiveWindow::new(limits), shown: 0 }
+        Client {
+            window: ReceiveWindow::new(limits),
+            shown: 0,
+        }
     }
 
     fn receive(&mut self, header: &SnapshotHeader) -> Result<(), Rejection> {
@@ -57,7 +63,8 @@ impl Client {
         let join = |table: &mut Table| {
             table.insert(entry);
         };
-        self.window.accept(header, &admission, make, join, &mut Vec::new());
+        self.window
+            .accept(header, &admission, make, join, &mut Vec::new());
         self.shown += 1;
         Ok(())
     }
@@ -74,7 +81,10 @@ impl Client {
     }
 
     fn table(&self, id: Tick) -> Option<&Table> {
-        self.window.tables().find(|(held, _)| held.id == id).map(|(_, table)| table)
+        self.window
+            .tables()
+            .find(|(held, _)| held.id == id)
+            .map(|(_, table)| table)
     }
 }
 
@@ -86,7 +96,11 @@ struct Relay {
 
 impl Relay {
     fn new(limits: WindowLimits, first: u32) -> Relay {
-        Relay { window: SendWindow::new(limits), next: first, limits }
+        Relay {
+            window: SendWindow::new(limits),
+            next: first,
+            limits,
+        }
     }
 
     /// Sends a snapshot of `parts` parts on the usable base picked by `pick`, or on the empty table.
@@ -112,7 +126,16 @@ impl Relay {
             count: 0,
         };
         let mask = (1u32 << parts) - 1;
-        self.window.offer(Candidate { id, base, parts: mask, server_us: 0, contents: parts }, &mut Vec::new());
+        self.window.offer(
+            Candidate {
+                id,
+                base,
+                parts: mask,
+                server_us: 0,
+                contents: parts,
+            },
+            &mut Vec::new(),
+        );
         (0..parts).map(|part| SnapshotHeader { part, ..header }).collect()
     }
 
@@ -126,7 +149,11 @@ impl Relay {
         };
         let build = |candidate: &Candidate<u8>, mask: u32, base: Option<&Table>| {
             let mut table = base.cloned().unwrap_or_default();
-            table.extend((0..candidate.contents).filter(|part| mask >> part & 1 == 1).map(|p| (candidate.id.0, p)));
+            table.extend(
+                (0..candidate.contents)
+                    .filter(|part| mask >> part & 1 == 1)
+                    .map(|p| (candidate.id.0, p)),
+            );
             table
         };
         let outcome = self.window.receive(report, build, &mut Vec::new());
@@ -139,8 +166,12 @@ impl Relay {
     }
 
     fn advance(&mut self, keep: usize) -> bool {
-        let mut held: Vec<(Held, Table)> =
-            self.window.held().iter().map(|held| (held.held, held.table.clone())).collect();
+        let mut held: Vec<(Held, Table)> = self
+            .window
+            .held()
+            .iter()
+            .map(|held| (held.held, held.table.clone()))
+            .collect();
         held.sort_by_key(|(held, _)| core::cmp::Reverse(held.id.since(Tick(self.next))));
         held.truncate(keep.clamp(1, self.limits.commit_max));
         let sum = held.iter().fold([0u32; 2], |[a, b], (_, table)| {
@@ -152,7 +183,11 @@ impl Relay {
     }
 }
 
-const SMALL: WindowLimits = WindowLimits { slots: 4, ask_at: 2, commit_max: 2 };
+const SMALL: WindowLimits = WindowLimits {
+    slots: 4,
+    ask_at: 2,
+    commit_max: 2,
+};
 
 /// The safety of the protocol at one moment: what the relay may name, the client holds with equal content;
 /// both stay within their slots.
@@ -164,7 +199,11 @@ fn check(relay: &Relay, client: &Client) -> Result<(), TestCaseError> {
     let lag = relay.window.generation() - client.window.generation();
     prop_assert!(lag <= 1, "generations are at most one apart");
     for held in relay.window.held().iter() {
-        prop_assert_eq!(client.table(held.held.id), Some(&held.table), "the relay names what is not so held");
+        prop_assert_eq!(
+            client.table(held.held.id),
+            Some(&held.table),
+            "the relay names what is not so held"
+        );
     }
     Ok(())
 }
@@ -220,9 +259,9 @@ proptest! {
 /// The vector of a full window: WIN1, WIN3, WIN4, WIN5, WIN6, WIN7, WIN11.
 #[test]
 fn win5_the_full_window_vector() {
-    let vector: serde_json::Value = serde_json::from_str(include_str!("../../tests/vectors/window.json")).unwrap();
-    let held: Vec<u32> =
-        serde_json::from_value(vector["full_window"]["held"].clone()).unwrap();
+    let vector: serde_json::Value =
+        serde_json::from_str(include_str!("../../tests/vectors/window.json")).unwrap();
+    let held: Vec<u32> = serde_json::from_value(vector["full_window"]["held"].clone()).unwrap();
     let limits = WindowLimits::default();
     assert_eq!(limits.slots as u64, vector["slots"].as_u64().unwrap());
     let (mut relay, mut client) = (Relay::new(limits, held[0] - 1), Client::new(limits));
@@ -233,7 +272,11 @@ fn win5_the_full_window_vector() {
         said.ask = false;
         relay.receive(&said);
     }
-    let ids: BTreeMap<u32, &Table> = client.window.tables().map(|(held, table)| (held.id.0, table)).collect();
+    let ids: BTreeMap<u32, &Table> = client
+        .window
+        .tables()
+        .map(|(held, table)| (held.id.0, table))
+        .collect();
     assert_eq!(ids.keys().copied().collect::<Vec<_>>(), held);
     assert!(client.window.is_full() && client.window.asks());
 
@@ -248,24 +291,45 @@ fn win5_the_full_window_vector() {
     assert_eq!(late_report.held.as_slice()[0].id, Tick(42));
 
     // The relay commits the next generation with the set {42}; 44 carries it.
-    let set = [Held { id: Tick(42), mask: 1 }];
+    let set = [Held {
+        id: Tick(42),
+        mask: 1,
+    }];
     let anchor = relay.window.find(Tick(42)).unwrap().table.clone();
-    assert!(relay.window.open(&set, digest(&anchor), 0, &mut Vec::new(), &mut Vec::new()));
+    assert!(
+        relay
+            .window
+            .open(&set, digest(&anchor), 0, &mut Vec::new(), &mut Vec::new())
+    );
     let sent_44 = relay.send(1, 0)[0];
     assert_eq!((sent_44.id, sent_44.base), (Tick(44), Some(Tick(42))));
     // Without the commit it is not decoded on a guess (WIN6).
-    let bare = SnapshotHeader { commit: None, ..sent_44 };
+    let bare = SnapshotHeader {
+        commit: None,
+        ..sent_44
+    };
     assert_eq!(client.receive(&bare), Err(Rejection::UncommittedGeneration));
     // A damaged anchor frees nothing and is refused (WIN11).
-    let mut damaged = Client { window: client.window.clone(), shown: 0 };
+    let mut damaged = Client {
+        window: client.window.clone(),
+        shown: 0,
+    };
     damaged.window.tables_mut().for_each(|(held, table)| {
-        if held.id == Tick(42) { table.insert((9, 9)); }
+        if held.id == Tick(42) {
+            table.insert((9, 9));
+        }
     });
     assert_eq!(damaged.receive(&sent_44), Err(Rejection::CommitDigest));
-    assert_eq!((damaged.window.in_use(), damaged.window.refusing()), (32, Some(RefuseReason::CommitDigest)));
+    assert_eq!(
+        (damaged.window.in_use(), damaged.window.refusing()),
+        (32, Some(RefuseReason::CommitDigest))
+    );
     // With the commit: verified, switched, freed, decoded, held (WIN3).
     client.receive(&sent_44).unwrap();
-    assert_eq!((client.window.in_use(), client.window.generation()), (2, sent_44.generation));
+    assert_eq!(
+        (client.window.in_use(), client.window.generation()),
+        (2, sent_44.generation)
+    );
     // A late packet of the old generation is refused by its tag; the commit again frees nothing twice (WIN7).
     assert_eq!(client.receive(&late_7), Err(Rejection::OldGeneration));
     let again = relay.send(1, 0)[0];
@@ -274,18 +338,33 @@ fn win5_the_full_window_vector() {
     assert_eq!(client.receive(&sent_44), Err(Rejection::DuplicatePart));
     // A late report of the old generation makes nothing usable (WIN1).
     relay.receive(&late_report);
-    assert_eq!(relay.window.held().iter().map(|held| held.held.id).collect::<Vec<_>>(), [Tick(42)]);
+    assert_eq!(
+        relay
+            .window
+            .held()
+            .iter()
+            .map(|held| held.held.id)
+            .collect::<Vec<_>>(),
+        [Tick(42)]
+    );
     // A client packet tagged with the new generation confirms (WIN3).
     relay.receive(&client.say());
     assert!(relay.window.open_commit().is_none());
     assert!(relay.window.find(Tick(40)).is_none() && relay.window.find(Tick(44)).is_some());
     // The refusal starts the next session epoch with full state; the old epoch's packets are void (WIN10).
-    let mut refused = Relay { window: relay.window.clone(), next: relay.next, limits };
+    let mut refused = Relay {
+        window: relay.window.clone(),
+        next: relay.next,
+        limits,
+    };
     let mut said = damaged.say();
     said.generation = refused.window.generation();
     refused.receive(&said);
     let fresh = refused.send(1, 0)[0];
-    assert_eq!((fresh.session_epoch, fresh.base), (sent_44.session_epoch + 1, None));
+    assert_eq!(
+        (fresh.session_epoch, fresh.base),
+        (sent_44.session_epoch + 1, None)
+    );
     damaged.receive(&fresh).unwrap();
     assert_eq!((damaged.window.in_use(), damaged.window.refusing()), (1, None));
     assert_eq!(damaged.receive(&sent_44), Err(Rejection::OldEpoch));

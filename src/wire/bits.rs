@@ -22,7 +22,12 @@ impl<'a> BitWriter<'a> {
     /// [`capacity_bits`](BitWriter::capacity_bits) does not count them.
     #[must_use]
     pub fn new(buffer: &'a mut [u8]) -> BitWriter<'a> {
-        BitWriter { buffer, accumulator: 0, pending: 0, stored: 0 }
+        BitWriter {
+            buffer,
+            accumulator: 0,
+            pending: 0,
+            stored: 0,
+        }
     }
 
     /// Bits this writer can take in all.
@@ -41,7 +46,10 @@ impl<'a> BitWriter<'a> {
     #[inline]
     #[allow(clippy::indexing_slicing)]
     pub fn put(&mut self, value: u32, count: u32) {
-        debug_assert!(count <= 32 && (count == 32 || value >> count == 0), "{value} does not fit {count} bits");
+        debug_assert!(
+            count <= 32 && (count == 32 || value >> count == 0),
+            "{value} does not fit {count} bits"
+        );
         self.accumulator |= u64::from(value) << self.pending;
         self.pending += count;
         // Store all pending bits, keep the ones that do not fill a byte. `pending` is at most 7 + 32 here.
@@ -73,7 +81,10 @@ impl<'a> BitWriter<'a> {
                 break;
             }
             let bits = left.min(8);
-            self.put(u32::from(*byte) & ((1 << bits) - 1), u32::try_from(bits).unwrap_or(0));
+            self.put(
+                u32::from(*byte) & ((1 << bits) - 1),
+                u32::try_from(bits).unwrap_or(0),
+            );
             left -= bits;
         }
         debug_assert_eq!(left, 0, "the source holds {count} bits");
@@ -156,14 +167,22 @@ impl<'a> BitReader<'a> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     fn field() -> impl Strategy<Value = (u32, u32)> {
-        (any::<u32>(), 0u32..=32)
-            .prop_map(|(value, count)| (if count == 32 { value } else { value & ((1 << count) - 1) }, count))
+        (any::<u32>(), 0u32..=32).prop_map(|(value, count)| {
+            (
+                if count == 32 {
+                    value
+                } else {
+                    value & ((1 << count) - 1)
+                },
+                count,
+            )
+        })
     }
 
     proptest! {

@@ -3,7 +3,12 @@
 //! Invariant: one legal encoding. A varint is LEB128 in the fewest bytes; longer forms are refused, so what
 //! decodes re-encodes to the same bytes (THREATS 32). Reading is checked, writing is bounded by the buffer.
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 /// Why bytes could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -102,7 +107,11 @@ impl<'a> ByteReader<'a> {
             }
             value |= bits << shift;
             if byte & 0x80 == 0 {
-                return if byte == 0 && shift > 0 { Err(ReadError::NotCanonical) } else { Ok(value) };
+                return if byte == 0 && shift > 0 {
+                    Err(ReadError::NotCanonical)
+                } else {
+                    Ok(value)
+                };
             }
         }
         Err(ReadError::NotCanonical)
@@ -128,7 +137,11 @@ impl<'a> ByteReader<'a> {
     /// # Errors
     /// [`ReadError::Trailing`] when bytes are left.
     pub fn end(self) -> Result<(), ReadError> {
-        if self.rest.is_empty() { Ok(()) } else { Err(ReadError::Trailing) }
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(ReadError::Trailing)
+        }
     }
 }
 
@@ -183,7 +196,11 @@ pub trait ByteWriter {
     /// Appends text with a one-byte length; the caller bounds it to 255 bytes.
     fn put_text(&mut self, text: &str) {
         let length = u8::try_from(text.len());
-        debug_assert!(length.is_ok(), "text of {} bytes does not fit one length byte", text.len());
+        debug_assert!(
+            length.is_ok(),
+            "text of {} bytes does not fit one length byte",
+            text.len()
+        );
         self.put_u8(length.unwrap_or(0));
         self.put(text.as_bytes());
     }
@@ -208,7 +225,11 @@ impl<'a> SliceWriter<'a> {
     /// A writer at the start of `buffer`.
     #[must_use]
     pub fn new(buffer: &'a mut [u8]) -> SliceWriter<'a> {
-        SliceWriter { buffer, used: 0, overflow: false }
+        SliceWriter {
+            buffer,
+            used: 0,
+            overflow: false,
+        }
     }
 
     /// Bytes written.
@@ -247,14 +268,18 @@ pub fn varint_bytes(value: u32) -> usize {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 
     #[test]
     fn varints_round_trip_at_their_edges() {
         for shift in 0..64 {
-            for value in [1u64 << shift, (1u64 << shift) - 1, (1u64 << shift).wrapping_add(1)] {
+            for value in [
+                1u64 << shift,
+                (1u64 << shift) - 1,
+                (1u64 << shift).wrapping_add(1),
+            ] {
                 let mut bytes = Vec::new();
                 bytes.put_varint64(value);
                 let mut reader = ByteReader::new(&bytes);
@@ -273,7 +298,10 @@ mod tests {
         let read = |bytes: &[u8]| ByteReader::new(bytes).varint();
         assert_eq!(read(&[0x80, 0x00]), Err(ReadError::NotCanonical));
         assert_eq!(read(&[0xFF, 0x00]), Err(ReadError::NotCanonical));
-        assert_eq!(read(&[0xFF, 0xFF, 0xFF, 0xFF, 0x1F]), Err(ReadError::NotCanonical));
+        assert_eq!(
+            read(&[0xFF, 0xFF, 0xFF, 0xFF, 0x1F]),
+            Err(ReadError::NotCanonical)
+        );
         assert_eq!(read(&[0xFF, 0xFF, 0xFF, 0xFF, 0x0F]), Ok(u32::MAX));
         assert_eq!(read(&[0x80]), Err(ReadError::Short));
         let endless = [0xFFu8; 11];

@@ -4,7 +4,12 @@
 //! Welcome (relay, sealed) and the session. The relay keeps nothing for a source until a Response carries a
 //! cookie it made for that very address and client nonce; a Request is padded so that no answer is longer.
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -50,9 +55,17 @@ impl DatagramKind {
     #[must_use]
     pub fn from_byte(byte: u8) -> Option<DatagramKind> {
         use DatagramKind as K;
-        [K::Request, K::Challenge, K::Response, K::Welcome, K::Denied, K::Down, K::Up]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        [
+            K::Request,
+            K::Challenge,
+            K::Response,
+            K::Welcome,
+            K::Denied,
+            K::Down,
+            K::Up,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u8 == byte)
     }
 }
 
@@ -159,7 +172,11 @@ pub fn read_request(bytes: &[u8]) -> Result<(u16, ClientNonce), ReadError> {
 }
 
 fn read_magic(reader: &mut ByteReader<'_>) -> Result<(), ReadError> {
-    if reader.array::<4>()? == MAGIC { Ok(()) } else { Err(ReadError::OutOfRange) }
+    if reader.array::<4>()? == MAGIC {
+        Ok(())
+    } else {
+        Err(ReadError::OutOfRange)
+    }
 }
 
 /// Writes a Challenge: the relay's version, the client's randomness echoed, the cookie.
@@ -210,7 +227,12 @@ pub fn read_response(bytes: &[u8]) -> Result<Response<'_>, ReadError> {
     }
     let token = reader.bytes(length)?;
     reader.end()?;
-    Ok(Response { version, client_nonce, cookie, token })
+    Ok(Response {
+        version,
+        client_nonce,
+        cookie,
+        token,
+    })
 }
 
 /// Writes the clear header of a Welcome.
@@ -267,7 +289,9 @@ impl CookieKey {
     /// A key from 32 secret bytes.
     #[must_use]
     pub fn new(secret: &[u8; 32]) -> CookieKey {
-        CookieKey { key: hmac::Key::new(hmac::HMAC_SHA256, secret) }
+        CookieKey {
+            key: hmac::Key::new(hmac::HMAC_SHA256, secret),
+        }
     }
 
     /// The cookie of a source at `now_us`: 8 bytes of the period's number, 16 of the MAC over it, the address,
@@ -288,7 +312,10 @@ impl CookieKey {
         mac.update(client_nonce);
         let tag = mac.sign();
         let mut cookie = [0u8; COOKIE_BYTES];
-        let bytes = period.to_le_bytes().into_iter().chain(tag.as_ref().iter().copied());
+        let bytes = period
+            .to_le_bytes()
+            .into_iter()
+            .chain(tag.as_ref().iter().copied());
         cookie.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
         cookie
     }
@@ -296,7 +323,13 @@ impl CookieKey {
     /// True when the cookie was made here for this source in this period or the one before. The comparison
     /// takes the same time wherever it fails.
     #[must_use]
-    pub fn is_valid(&self, now_us: u64, source: SocketAddr, client_nonce: &ClientNonce, cookie: &Cookie) -> bool {
+    pub fn is_valid(
+        &self,
+        now_us: u64,
+        source: SocketAddr,
+        client_nonce: &ClientNonce,
+        cookie: &Cookie,
+    ) -> bool {
         let mut reader = ByteReader::new(cookie);
         let Ok(period) = reader.u64() else { return false };
         let now = now_us / COOKIE_PERIOD_US;
@@ -304,7 +337,11 @@ impl CookieKey {
             return false;
         }
         let expected = self.of_period(period, source, client_nonce);
-        expected.iter().zip(cookie).fold(0u8, |difference, (a, b)| difference | (a ^ b)) == 0
+        expected
+            .iter()
+            .zip(cookie)
+            .fold(0u8, |difference, (a, b)| difference | (a ^ b))
+            == 0
     }
 }
 
@@ -326,8 +363,14 @@ mod tests {
         let key = CookieKey::new(&[9; 32]);
         let cookie = key.cookie(5, source(1), &[1; 16]);
         assert!(key.is_valid(5, source(1), &[1; 16], &cookie));
-        assert!(key.is_valid(COOKIE_PERIOD_US * 2 - 1, source(1), &[1; 16], &cookie), "threats 8");
-        assert!(!key.is_valid(COOKIE_PERIOD_US * 2, source(1), &[1; 16], &cookie), "threats 7");
+        assert!(
+            key.is_valid(COOKIE_PERIOD_US * 2 - 1, source(1), &[1; 16], &cookie),
+            "threats 8"
+        );
+        assert!(
+            !key.is_valid(COOKIE_PERIOD_US * 2, source(1), &[1; 16], &cookie),
+            "threats 7"
+        );
         assert!(!key.is_valid(5, source(2), &[1; 16], &cookie));
         assert!(!key.is_valid(5, source(1), &[2; 16], &cookie));
         assert!(!CookieKey::new(&[8; 32]).is_valid(5, source(1), &[1; 16], &cookie));
@@ -357,8 +400,14 @@ mod tests {
         put_challenge(&mut challenge, &[4; 16], &[0; COOKIE_BYTES]);
         put_denied(&mut denied, &[4; 16], Denial::Full);
         assert!(challenge.len() <= request.len() && denied.len() <= request.len());
-        assert_eq!(read_challenge(&challenge[1..]), Ok((PROTOCOL_VERSION, [4; 16], [0; COOKIE_BYTES])));
-        assert_eq!(read_denied(&denied[1..]), Ok((PROTOCOL_VERSION, [4; 16], Denial::Full)));
+        assert_eq!(
+            read_challenge(&challenge[1..]),
+            Ok((PROTOCOL_VERSION, [4; 16], [0; COOKIE_BYTES]))
+        );
+        assert_eq!(
+            read_denied(&denied[1..]),
+            Ok((PROTOCOL_VERSION, [4; 16], Denial::Full))
+        );
     }
 
     /// THREATS 23: every first byte and every length up to 64 is read or refused, never more.

@@ -3,7 +3,12 @@
 //! Down (relay to client): clock stamp, then close, welcome, messages, snapshot; a snapshot takes the rest.
 //! Up (client to relay): close, report. A datagram with no block is a keepalive.
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use super::bytes::{ByteReader, ByteWriter, ReadError};
 use crate::limits::SCHEMA_BYTES_MAX;
@@ -104,7 +109,12 @@ impl<'a> Welcome<'a> {
         if length > SCHEMA_BYTES_MAX {
             return Err(ReadError::OutOfRange);
         }
-        Ok(Welcome { stream_epoch, lease_us, idle_us, schema: reader.bytes(length)? })
+        Ok(Welcome {
+            stream_epoch,
+            lease_us,
+            idle_us,
+            schema: reader.bytes(length)?,
+        })
     }
 }
 
@@ -114,7 +124,11 @@ impl<'a> Welcome<'a> {
 /// [`ReadError::Short`], [`ReadError::OutOfRange`].
 pub fn flags(reader: &mut ByteReader<'_>, known: u8) -> Result<u8, ReadError> {
     let flags = reader.u8()?;
-    if flags & !known == 0 { Ok(flags) } else { Err(ReadError::OutOfRange) }
+    if flags & !known == 0 {
+        Ok(flags)
+    } else {
+        Err(ReadError::OutOfRange)
+    }
 }
 
 /// The relay's clock as stamped into a Down datagram: units of 64 us, modulo 4.19 s.
@@ -133,14 +147,19 @@ pub fn round_trip_us(now_us: u64, echo: u16, echo_delay: u16) -> Option<u32> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 
     #[test]
     fn welcomes_round_trip_and_are_bounded() {
         let schema = [7u8; SCHEMA_BYTES_MAX];
-        let welcome = Welcome { stream_epoch: 3, lease_us: 4_000_000, idle_us: 30_000_000, schema: &schema };
+        let welcome = Welcome {
+            stream_epoch: 3,
+            lease_us: 4_000_000,
+            idle_us: 30_000_000,
+            schema: &schema,
+        };
         let mut bytes = Vec::new();
         welcome.encode(&mut bytes);
         assert_eq!(Welcome::decode(&mut ByteReader::new(&bytes)), Ok(welcome));
@@ -148,7 +167,10 @@ mod tests {
             assert!(Welcome::decode(&mut ByteReader::new(bytes.get(..length).unwrap())).is_err());
         }
         let long = [3, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF];
-        assert_eq!(Welcome::decode(&mut ByteReader::new(&long)), Err(ReadError::OutOfRange));
+        assert_eq!(
+            Welcome::decode(&mut ByteReader::new(&long)),
+            Err(ReadError::OutOfRange)
+        );
     }
 
     #[test]

@@ -4,7 +4,12 @@
 //! Two signals are kept apart: *received* (for loss and round-trip time) and *held as a baseline*, the only
 //! one that lets the relay name a snapshot (SPEC WIN1).
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use super::bytes::{ByteReader, ByteWriter, ReadError};
 use super::snapshot::Held;
@@ -66,7 +71,9 @@ pub struct HeldList {
 impl HeldList {
     /// Adds one; false when the list is full.
     pub fn push(&mut self, held: Held) -> bool {
-        let Some(place) = self.held.get_mut(self.length) else { return false };
+        let Some(place) = self.held.get_mut(self.length) else {
+            return false;
+        };
         *place = held;
         self.length += 1;
         true
@@ -143,8 +150,11 @@ impl Report {
         out.put_u8(u8::try_from(held.len()).unwrap_or(0));
         let mut previous = Tick(0);
         for (index, entry) in held.iter().enumerate() {
-            let distance =
-                if index == 0 { entry.id.0 } else { previous.0.wrapping_sub(entry.id.0) };
+            let distance = if index == 0 {
+                entry.id.0
+            } else {
+                previous.0.wrapping_sub(entry.id.0)
+            };
             out.put_varint(distance);
             out.put_varint(entry.mask);
             previous = entry.id;
@@ -217,7 +227,11 @@ impl Report {
         let mut previous = Tick(0);
         for index in 0..length {
             let number = reader.varint()?;
-            let id = if index == 0 { Tick(number) } else { previous.minus(number) };
+            let id = if index == 0 {
+                Tick(number)
+            } else {
+                previous.minus(number)
+            };
             let mask = reader.varint()?;
             let falling = index == 0 || (1..=i32::MAX.cast_unsigned()).contains(&number);
             if mask == 0 || !falling || !self.held.push(Held { id, mask }) {
@@ -232,11 +246,15 @@ impl Report {
 /// A one-byte count from 1 to `max`.
 fn counted(reader: &mut ByteReader<'_>, max: usize) -> Result<u8, ReadError> {
     let count = reader.u8()?;
-    if count == 0 || usize::from(count) > max { Err(ReadError::OutOfRange) } else { Ok(count) }
+    if count == 0 || usize::from(count) > max {
+        Err(ReadError::OutOfRange)
+    } else {
+        Ok(count)
+    }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -245,8 +263,13 @@ mod tests {
         let held = prop::collection::vec((1u32..60_000_000, 1u32..), 0..=WINDOW_SLOTS);
         let numbers = any::<([u32; 6], u16, u16, bool, u8)>();
         let requests = prop::collection::vec(any::<(u32, u32)>(), 0..=RECORD_REQUESTS_MAX);
-        (numbers, held, requests, prop::collection::vec(any::<(u8, u32)>(), 0..=REJECTED_MAX)).prop_map(
-            |((n, echo, echo_delay, ask, refuse), gaps, requests, rejected)| {
+        (
+            numbers,
+            held,
+            requests,
+            prop::collection::vec(any::<(u8, u32)>(), 0..=REJECTED_MAX),
+        )
+            .prop_map(|((n, echo, echo_delay, ask, refuse), gaps, requests, rejected)| {
                 let mut held = HeldList::default();
                 let mut id = Tick(n[0]);
                 for (gap, mask) in gaps {
@@ -268,8 +291,7 @@ mod tests {
                     requests,
                     rejected,
                 }
-            },
-        )
+            })
     }
 
     proptest! {
@@ -304,7 +326,10 @@ mod tests {
     fn threats_47_a_33rd_held_snapshot_is_refused() {
         let mut report = Report::default();
         for i in 0..32u32 {
-            assert!(report.held.push(Held { id: Tick(100 - i), mask: 1 }));
+            assert!(report.held.push(Held {
+                id: Tick(100 - i),
+                mask: 1
+            }));
         }
         assert!(!report.held.push(Held { id: Tick(1), mask: 1 }));
         let mut bytes = Vec::new();
@@ -312,6 +337,9 @@ mod tests {
         let count = bytes.iter().position(|byte| *byte == 32).unwrap();
         bytes[count] = 33;
         bytes.extend([1, 1]);
-        assert_eq!(Report::default().decode_into(&mut ByteReader::new(&bytes)), Err(ReadError::OutOfRange));
+        assert_eq!(
+            Report::default().decode_into(&mut ByteReader::new(&bytes)),
+            Err(ReadError::OutOfRange)
+        );
     }
 }

@@ -5,7 +5,12 @@
 //! nothing moves until the tag has been checked (FAULTS 24, THREATS 24, 26); a failed open leaves no plaintext.
 //! The number counts datagrams, not snapshots (SPEC DEC13); its low 32 bits travel and are widened (SPEC ID8).
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
@@ -63,26 +68,40 @@ impl Secrets {
         let connection = self.connection.to_le_bytes();
         let mut bytes = [0u8; 32];
         let extracted = Salt::new(HKDF_SHA256, &salt).extract(&self.token_key);
-        extracted.expand(&[label, &connection], Length32).ok()?.fill(&mut bytes).ok()?;
+        extracted
+            .expand(&[label, &connection], Length32)
+            .ok()?
+            .fill(&mut bytes)
+            .ok()?;
         UnboundKey::new(&AES_256_GCM, &bytes).ok().map(LessSafeKey::new)
     }
 
     /// The sealer of one direction. Made once a session: a second one would repeat numbers.
     #[must_use]
     pub fn sealer(&self, direction: Direction) -> Option<Sealer> {
-        Some(Sealer { key: self.key(direction)?, next: 0 })
+        Some(Sealer {
+            key: self.key(direction)?,
+            next: 0,
+        })
     }
 
     /// The opener of one direction.
     #[must_use]
     pub fn opener(&self, direction: Direction) -> Option<Opener> {
-        Some(Opener { key: self.key(direction)?, window: ReplayWindow::default() })
+        Some(Opener {
+            key: self.key(direction)?,
+            window: ReplayWindow::default(),
+        })
     }
 }
 
 fn nonce(number: u64) -> Nonce {
     let mut bytes = [0u8; NONCE_LEN];
-    bytes.iter_mut().skip(4).zip(number.to_le_bytes()).for_each(|(to, from)| *to = from);
+    bytes
+        .iter_mut()
+        .skip(4)
+        .zip(number.to_le_bytes())
+        .for_each(|(to, from)| *to = from);
     Nonce::assume_unique_for_key(bytes)
 }
 
@@ -113,7 +132,10 @@ impl Sealer {
     /// Seals `payload` in place under a reserved number and gives the tag, which goes behind it.
     #[must_use]
     pub fn seal(&self, number: u64, header: &[u8], payload: &mut [u8]) -> Option<[u8; TAG_BYTES]> {
-        let tag = self.key.seal_in_place_separate_tag(nonce(number), Aad::from(header), payload).ok()?;
+        let tag = self
+            .key
+            .seal_in_place_separate_tag(nonce(number), Aad::from(header), payload)
+            .ok()?;
         tag.as_ref().try_into().ok()
     }
 }
@@ -191,7 +213,11 @@ impl ReplayWindow {
             return Err(OpenError::TooOld);
         }
         let word = self.seen.get(Self::word(number)).copied().unwrap_or(u64::MAX);
-        if word >> (number % 64) & 1 == 1 { Err(OpenError::Duplicate) } else { Ok(()) }
+        if word >> (number % 64) & 1 == 1 {
+            Err(OpenError::Duplicate)
+        } else {
+            Ok(())
+        }
     }
 
     fn word(number: u64) -> usize {
@@ -227,7 +253,12 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn secrets() -> Secrets {
-        Secrets { token_key: [7; 32], client_nonce: [1; 16], relay_nonce: [2; 16], connection: 99 }
+        Secrets {
+            token_key: [7; 32],
+            client_nonce: [1; 16],
+            relay_nonce: [2; 16],
+            connection: 99,
+        }
     }
 
     fn sealed(sealer: &mut Sealer, header: &[u8], payload: &[u8]) -> (u32, Vec<u8>) {
@@ -272,10 +303,22 @@ mod tests {
     fn threats_29_keys_differ_by_direction_and_session() {
         let (low, bytes) = sealed(&mut secrets().sealer(Direction::Up).unwrap(), b"h", b"payload");
         let others = [
-            Secrets { connection: 98, ..secrets() },
-            Secrets { relay_nonce: [3; 16], ..secrets() },
-            Secrets { client_nonce: [3; 16], ..secrets() },
-            Secrets { token_key: [8; 32], ..secrets() },
+            Secrets {
+                connection: 98,
+                ..secrets()
+            },
+            Secrets {
+                relay_nonce: [3; 16],
+                ..secrets()
+            },
+            Secrets {
+                client_nonce: [3; 16],
+                ..secrets()
+            },
+            Secrets {
+                token_key: [8; 32],
+                ..secrets()
+            },
         ];
         for other in others {
             let mut opener = other.opener(Direction::Up).unwrap();
@@ -290,7 +333,10 @@ mod tests {
     fn threats_27_numbers_run_out() {
         let mut sealer = secrets().sealer(Direction::Up).unwrap();
         sealer.next = NUMBERS_MAX - 1;
-        assert_eq!((sealer.reserve(), sealer.reserve()), (Some(NUMBERS_MAX - 1), None));
+        assert_eq!(
+            (sealer.reserve(), sealer.reserve()),
+            (Some(NUMBERS_MAX - 1), None)
+        );
     }
 
     proptest! {

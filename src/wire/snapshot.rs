@@ -3,7 +3,12 @@
 //! Everything a client needs to decide what a part is and whether it may decode it comes before the body of
 //! entries. The header is byte-aligned so that bodies can be shared between clients and copied.
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use super::bytes::{ByteReader, ByteWriter, ReadError};
 use crate::limits::{COMMIT_SET_MAX, PARTS_MAX};
@@ -32,12 +37,18 @@ impl Commit {
     /// falling order of id, each with a mask.
     #[must_use]
     pub fn new(set: &[Held], digest: [u32; 2]) -> Option<Commit> {
-        let ordered = set.iter().zip(set.iter().skip(1)).all(|(newer, older)| newer.id.is_after(older.id));
+        let ordered = set
+            .iter()
+            .zip(set.iter().skip(1))
+            .all(|(newer, older)| newer.id.is_after(older.id));
         if set.is_empty() || set.len() > COMMIT_SET_MAX || !ordered || set.iter().any(|held| held.mask == 0) {
             return None;
         }
-        let mut commit =
-            Commit { set: [Held::default(); COMMIT_SET_MAX], length: u8::try_from(set.len()).ok()?, digest };
+        let mut commit = Commit {
+            set: [Held::default(); COMMIT_SET_MAX],
+            length: u8::try_from(set.len()).ok()?,
+            digest,
+        };
         for (to, from) in commit.set.iter_mut().zip(set) {
             *to = *from;
         }
@@ -160,10 +171,22 @@ impl SnapshotHeader {
         if usize::from(part) >= PARTS_MAX {
             return Err(ReadError::OutOfRange);
         }
-        let base = if flags & BASE != 0 { Some(earlier(id, reader.varint()?)?) } else { None };
+        let base = if flags & BASE != 0 {
+            Some(earlier(id, reader.varint()?)?)
+        } else {
+            None
+        };
         let server_us = reader.time48()?;
-        let commit = if flags & COMMIT != 0 { Some(decode_commit(id, reader)?) } else { None };
-        let base_digest = if flags & DIGEST != 0 { Some([reader.u32()?, reader.u32()?]) } else { None };
+        let commit = if flags & COMMIT != 0 {
+            Some(decode_commit(id, reader)?)
+        } else {
+            None
+        };
+        let base_digest = if flags & DIGEST != 0 {
+            Some([reader.u32()?, reader.u32()?])
+        } else {
+            None
+        };
         Ok(SnapshotHeader {
             stream_epoch,
             session_epoch,
@@ -200,7 +223,10 @@ fn decode_commit(id: Tick, reader: &mut ByteReader<'_>) -> Result<Commit, ReadEr
     }
     let mut previous = id;
     for held in set.iter_mut().take(length) {
-        *held = Held { id: earlier(previous, reader.varint()?)?, mask: reader.varint()? };
+        *held = Held {
+            id: earlier(previous, reader.varint()?)?,
+            mask: reader.varint()?,
+        };
         previous = held.id;
     }
     let digest = [reader.u32()?, reader.u32()?];
@@ -208,14 +234,23 @@ fn decode_commit(id: Tick, reader: &mut ByteReader<'_>) -> Result<Commit, ReadEr
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     fn header(id: u32, base: u32, flags: u8, numbers: [u32; 4], time: u64) -> SnapshotHeader {
         let id = Tick(id);
-        let set = [Held { id: id.minus(3), mask: 5 }, Held { id: id.minus(900), mask: u32::MAX }];
+        let set = [
+            Held {
+                id: id.minus(3),
+                mask: 5,
+            },
+            Held {
+                id: id.minus(900),
+                mask: u32::MAX,
+            },
+        ];
         SnapshotHeader {
             stream_epoch: numbers[0],
             session_epoch: numbers[1],
@@ -261,7 +296,10 @@ mod tests {
 
     #[test]
     fn commits_keep_one_to_eight_in_falling_order() {
-        let held = |id| Held { id: Tick(id), mask: 1 };
+        let held = |id| Held {
+            id: Tick(id),
+            mask: 1,
+        };
         assert!(Commit::new(&[], [0; 2]).is_none());
         assert!(Commit::new(&[held(1), held(2)], [0; 2]).is_none());
         assert!(Commit::new(&[held(2), held(2)], [0; 2]).is_none());

@@ -5,7 +5,12 @@
 //! after a resend time goes again. Bounded at both ends in messages and bytes: a sender that runs full says so
 //! and the caller decides (FAULTS 39, THREATS 71).
 
-#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
 
 use std::collections::VecDeque;
 
@@ -43,10 +48,16 @@ impl StreamSender {
     pub fn push(&mut self, message: &[u8]) -> Result<(), StreamFull> {
         debug_assert!(message.len() <= MESSAGE_BYTES_MAX);
         if self.waiting.len() >= STREAM_MESSAGES_MAX || self.bytes + message.len() > STREAM_BYTES_MAX {
-            return Err(StreamFull { messages: self.waiting.len(), bytes: self.bytes });
+            return Err(StreamFull {
+                messages: self.waiting.len(),
+                bytes: self.bytes,
+            });
         }
         self.bytes += message.len();
-        self.waiting.push_back(Waiting { bytes: message.to_vec(), sent_us: None });
+        self.waiting.push_back(Waiting {
+            bytes: message.to_vec(),
+            sent_us: None,
+        });
         Ok(())
     }
 
@@ -77,7 +88,11 @@ impl StreamSender {
     /// Writes a block of messages that are due, in at most `room` bytes; false, and nothing written, when none
     /// is due or the first does not fit. The block: first number, count, then length and bytes of each.
     pub fn put_block(&mut self, now_us: u64, resend_us: u64, room: usize, out: &mut impl ByteWriter) -> bool {
-        let Some(skip) = self.waiting.iter().position(|message| due(message, now_us, resend_us)) else {
+        let Some(skip) = self
+            .waiting
+            .iter()
+            .position(|message| due(message, now_us, resend_us))
+        else {
             return false;
         };
         let first = self.first.wrapping_add(u32::try_from(skip).unwrap_or(0));
@@ -105,7 +120,9 @@ impl StreamSender {
 }
 
 fn due(message: &Waiting, now_us: u64, resend_us: u64) -> bool {
-    message.sent_us.is_none_or(|sent| now_us.saturating_sub(sent) >= resend_us)
+    message
+        .sent_us
+        .is_none_or(|sent| now_us.saturating_sub(sent) >= resend_us)
 }
 
 /// The receiving end. Messages that overtake wait in a bounded window.
@@ -183,11 +200,15 @@ pub fn skip_block(reader: &mut ByteReader<'_>) -> Result<(), ReadError> {
 
 fn message<'a>(reader: &mut ByteReader<'a>) -> Result<&'a [u8], ReadError> {
     let length = usize::try_from(reader.varint()?).unwrap_or(usize::MAX);
-    if length > MESSAGE_BYTES_MAX { Err(ReadError::OutOfRange) } else { reader.bytes(length) }
+    if length > MESSAGE_BYTES_MAX {
+        Err(ReadError::OutOfRange)
+    } else {
+        reader.bytes(length)
+    }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -237,7 +258,10 @@ mod tests {
     fn faults_39_a_silent_receiver_pins_a_bounded_queue() {
         let mut sender = StreamSender::default();
         let refused = (0..1000).filter(|_| sender.push(&[0; 100]).is_err()).count();
-        assert_eq!((sender.backlog(), refused), (STREAM_MESSAGES_MAX, 1000 - STREAM_MESSAGES_MAX));
+        assert_eq!(
+            (sender.backlog(), refused),
+            (STREAM_MESSAGES_MAX, 1000 - STREAM_MESSAGES_MAX)
+        );
         sender.acknowledge(u32::MAX);
         sender.acknowledge(65);
         assert_eq!(sender.backlog(), 64, "threats 46: numbers never sent are ignored");
@@ -251,7 +275,13 @@ mod tests {
     #[test]
     fn malformed_blocks_take_nothing() {
         let mut receiver = StreamReceiver::default();
-        for bytes in [&[0u8][..], &[0, 0], &[0, 65], &[0, 2, 1, 5], &[0, 1, 0xFF, 0xFF, 3]] {
+        for bytes in [
+            &[0u8][..],
+            &[0, 0],
+            &[0, 65],
+            &[0, 2, 1, 5],
+            &[0, 1, 0xFF, 0xFF, 3],
+        ] {
             assert!(receiver.receive(&mut ByteReader::new(bytes)).is_err());
         }
         assert_eq!((receiver.next(), receiver.pop()), (0, None));

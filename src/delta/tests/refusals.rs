@@ -305,15 +305,17 @@ fn complete_records_have_one_form_and_bounds() {
 /// SPEC ID2: a record of an older generation or segment never replaces a newer one.
 #[test]
 fn id2_older_lives_are_refused() {
-    let life = |generation: u32, segment: u32| {
+    let life_of = |id: u32, generation: u32, segment: u32| {
         let rest = [(0, 8), (0, 6), (0, 1), (segment, 2), (1, 1), (0, 1), (0, 2)];
         let generation = if generation < 4 {
             ((generation << 1), 3)
         } else {
             (0b01 | (generation - 4) << 2, 8)
         };
-        refused(&join(&[GAP_2, COMPLETE, (0, 1), (9, 7), generation], rest))
+        refused(&join(&[GAP_2, COMPLETE, (0, 1), (id, 7), generation], rest))
     };
+    let life = |generation, segment| life_of(9, generation, segment);
+    assert_eq!(life_of(8, 0, 0), None, "another id");
     assert_eq!(life(3, 3), Some(Stale), "an older generation");
     assert_eq!(life(4, 1), Some(Stale), "an older segment");
     assert_eq!(life(4, 2), None, "the same again");
@@ -364,6 +366,15 @@ fn threats_33_34_counts_slots_and_leftovers() {
     assert_eq!(decode(&[], 1), Some(CountRange));
     assert_eq!(decode(&[(0, 8)], usize::MAX), Some(CountRange));
     assert_eq!(decode(&[(0, 24)], 5), Some(CountRange));
+    let eight: Table = (0..8).map(|slot| (slot, table[&0])).collect();
+    let wakings = bits(&[[GAP_0, AWAKE]; 8].concat());
+    assert_eq!(
+        super::support::decode(&layout, &eight, &wakings, 8, SERVER_US)
+            .unwrap()
+            .len(),
+        8,
+        "5 bits each"
+    );
     let last = (0b111 | (32_767 - 73) << 3, 18);
     assert_eq!(decode(&[last, AWAKE], 1), None);
     assert_eq!(

@@ -106,16 +106,21 @@ fn tab1_tab2_id4_delta_42_43_44() {
 /// SPEC TAB4: a new segment or generation comes complete, however small its distance.
 #[test]
 fn tab4_no_difference_crosses_a_segment_or_generation() {
-    let schema = full_schema();
+    let mut schema = full_schema();
+    schema.classes.push(schema.classes[0].clone());
     let layout = Layout::new(&schema);
     let base = record(&schema);
     let table = Table::from([(3, base)]);
-    let changes: [fn(&mut Record); 5] = [
+    let changes: [fn(&mut Record); 9] = [
         |r| r.segment = 1,
         |r| r.segment_us = 700_000,
         |r| r.entity.generation = 1,
         |r| r.entity.id = 43,
+        |r| r.class = 1,
+        |r| r.born_us = 600_000,
         |r| r.motion = None,
+        |r| (r.motion, r.extras[0]) = (None, 1),
+        |r| r.motion.as_mut().unwrap().observed_us = 999_999,
     ];
     for change in changes {
         let mut now = base;

@@ -206,7 +206,7 @@ fn id6_dec5_bad_items_are_named_and_left_out() {
         ),
         (
             bad(&|s| s.observed_us = 50_001),
-            "observation of entity 2#0 refused: its time 50001 us is not within 4294967295 us before the frame's 50000 us",
+            "observation of entity 2#0 refused: its time 50001 us is after the frame's 50000 us",
         ),
         (bad(&|s| s.segment = u32::MAX), ""),
     ];

@@ -199,7 +199,7 @@ fn threats_82_who_is_not_admitted_is_told_why() {
         )
     );
     for token in [&b""[..], b"secre", b"secret!", b"Secret"] {
-        let text = "the token is not the one this origin expects: check upstream_token";
+        let text = "the token is not the one this origin expects: give the subscriber the origin's token";
         assert_eq!(
             refuse(&Subscriber::new(token.to_vec()).start()),
             (Some("token"), refused(2, text))

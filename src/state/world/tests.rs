@@ -19,15 +19,27 @@ fn motion(observed_us: u64, x: u32) -> Motion {
 }
 
 fn observation(id: u32, observed_us: u64, x: u32) -> Observation {
-    Observation { entity: entity(id, 0), segment: 0, segment_us: 0, motion: Some(motion(observed_us, x)) }
+    Observation {
+        entity: entity(id, 0),
+        segment: 0,
+        segment_us: 0,
+        motion: Some(motion(observed_us, x)),
+    }
 }
 
 fn spawn(entity: Entity) -> Spawn {
-    Spawn { entity, class: 0, at_us: 0 }
+    Spawn {
+        entity,
+        class: 0,
+        at_us: 0,
+    }
 }
 
 fn update(server_us: u64) -> TickUpdate {
-    TickUpdate { server_us, ..TickUpdate::default() }
+    TickUpdate {
+        server_us,
+        ..TickUpdate::default()
+    }
 }
 
 fn world(on_change: bool) -> World {
@@ -52,13 +64,21 @@ fn x(frame: &Frame, slot: Slot) -> u32 {
 fn frames_are_immutable_and_share_unchanged_chunks() {
     let mut world = world(false);
     let before = world.hold(Tick(2), false);
-    let after = world.advance(Tick(3), &TickUpdate { observed: vec![observation(1, 50, 11)], ..update(50) });
+    let after = world.advance(
+        Tick(3),
+        &TickUpdate {
+            observed: vec![observation(1, 50, 11)],
+            ..update(50)
+        },
+    );
     let after = after.unwrap();
     assert_eq!((x(&before, 0), x(&after, 0), x(&after, 1)), (10, 11, 20));
     assert_eq!(after.dirty().iter().collect::<Vec<_>>(), [0]);
     assert_eq!((after.changed_at(0), after.changed_at(1)), (Tick(3), Tick(1)));
     assert!(before.dirty().is_empty());
-    let sum = after.records().fold(Digest::EMPTY, |sum, (_, record)| sum.plus(Digest::of(record)));
+    let sum = after
+        .records()
+        .fold(Digest::EMPTY, |sum, (_, record)| sum.plus(Digest::of(record)));
     assert_eq!(after.digest(), sum);
 }
 
@@ -67,10 +87,18 @@ fn frames_are_immutable_and_share_unchanged_chunks() {
 fn threats_83_one_bad_item_is_refused_and_the_rest_applies() {
     let mut world = world(false);
     let bad = TickUpdate {
-        despawned: vec![Despawn { entity: entity(9, 0), at_us: 50, reason: 0 }],
+        despawned: vec![Despawn {
+            entity: entity(9, 0),
+            at_us: 50,
+            reason: 0,
+        }],
         spawned: vec![
             spawn(entity(1, 0)),
-            Spawn { entity: entity(5, 0), class: 7, at_us: 50 },
+            Spawn {
+                entity: entity(5, 0),
+                class: 7,
+                at_us: 50,
+            },
         ],
         observed: vec![
             observation(1, 50, 11),
@@ -79,8 +107,16 @@ fn threats_83_one_bad_item_is_refused_and_the_rest_applies() {
             observation(2, 51, 21),
         ],
         extras: vec![
-            ExtraUpdate { entity: entity(1, 0), mask: 4, values: [0; 8] },
-            ExtraUpdate { entity: entity(2, 0), mask: 2, values: [0, 4, 0, 0, 0, 0, 0, 0] },
+            ExtraUpdate {
+                entity: entity(1, 0),
+                mask: 4,
+                values: [0; 8],
+            },
+            ExtraUpdate {
+                entity: entity(2, 0),
+                mask: 2,
+                values: [0, 4, 0, 0, 0, 0, 0, 0],
+            },
         ],
         ..update(50)
     };
@@ -88,15 +124,65 @@ fn threats_83_one_bad_item_is_refused_and_the_rest_applies() {
     assert_eq!((x(&frame, 0), x(&frame, 1)), (11, 20));
     let sentences: Vec<String> = world.refused().iter().map(ToString::to_string).collect();
     assert_eq!(sentences.len(), 8, "{sentences:#?}");
-    assert!(matches!(world.refused()[0], Refusal::NotAlive { what: "despawn", .. }));
+    assert!(matches!(
+        world.refused()[0],
+        Refusal::NotAlive { what: "despawn", .. }
+    ));
     assert!(matches!(world.refused()[1], Refusal::AlreadyAlive(_)));
-    assert!(matches!(world.refused()[2], Refusal::UnknownClass { class: 7, .. }));
+    assert!(matches!(
+        world.refused()[2],
+        Refusal::UnknownClass { class: 7, .. }
+    ));
     assert!(matches!(world.refused()[3], Refusal::NotAlive { .. }));
-    assert!(matches!(world.refused()[4], Refusal::OutOfRange { field: "x", .. }));
-    assert!(matches!(world.refused()[5], Refusal::ObservationTime { .. }));
-    assert!(matches!(world.refused()[7], Refusal::UnknownField { field: 1, .. }));
-    assert!(world.advance(Tick(3), &update(49)).is_none());
-    assert!(matches!(world.refused(), [Refusal::TimeFell { got: 49, last: 50 }]));
+    assert!(matches!(
+        world.refused()[4],
+        Refusal::OutOfRange { field: "x", .. }
+    ));
+    assert!(matches!(
+        world.refused()[5],
+        Refusal::Future {
+            what: "observation",
+            ..
+        }
+    ));
+    assert!(matches!(
+        world.refused()[7],
+        Refusal::UnknownField { field: 1, .. }
+    ));
+    let future = TickUpdate {
+        despawned: vec![Despawn {
+            entity: entity(2, 0),
+            at_us: 51,
+            reason: 0,
+        }],
+        spawned: vec![Spawn {
+            entity: entity(6, 0),
+            class: 0,
+            at_us: 51,
+        }],
+        observed: vec![Observation {
+            segment: 1,
+            segment_us: 51,
+            ..observation(2, 50, 1)
+        }],
+        ..update(50)
+    };
+    world.advance(Tick(3), &future).unwrap();
+    let what: Vec<&str> = world
+        .refused()
+        .iter()
+        .map(|refusal| match refusal {
+            Refusal::Future { what, at_us: 51, .. } => *what,
+            other => panic!("{other}"),
+        })
+        .collect();
+    assert_eq!(what, ["despawn", "spawn", "segment"]);
+    assert!(world.advance(Tick(4), &update(1 << 48)).is_none());
+    assert!(world.advance(Tick(4), &update(49)).is_none());
+    assert!(matches!(
+        world.refused(),
+        [Refusal::TimeFell { got: 49, last: 50 }]
+    ));
 }
 
 /// SPEC ID2, FAULTS 21: nothing of an older generation touches the newer one; the tombstone holds.
@@ -104,32 +190,63 @@ fn threats_83_one_bad_item_is_refused_and_the_rest_applies() {
 fn id2_a_dead_generation_stays_dead() {
     let mut world = world(false);
     let reuse = TickUpdate {
-        despawned: vec![Despawn { entity: entity(1, 0), at_us: 50, reason: 3 }],
+        despawned: vec![Despawn {
+            entity: entity(1, 0),
+            at_us: 50,
+            reason: 3,
+        }],
         spawned: vec![spawn(entity(1, 1))],
         observed: vec![
-            Observation { entity: entity(1, 1), ..observation(1, 50, 99) },
+            Observation {
+                entity: entity(1, 1),
+                ..observation(1, 50, 99)
+            },
             observation(1, 50, 11),
         ],
         ..update(50)
     };
     let frame = world.advance(Tick(2), &reuse).unwrap();
-    assert_eq!(world.refused(), [Refusal::DeadGeneration {
-        what: "observation",
-        entity: entity(1, 0),
-        current: 1
-    }]);
-    assert_eq!(*frame.place(0), Place::Grave(Grave { entity: entity(1, 0), at_us: 50, reason: 3 }));
+    assert_eq!(
+        world.refused(),
+        [Refusal::DeadGeneration {
+            what: "observation",
+            entity: entity(1, 0),
+            current: 1
+        }]
+    );
+    assert_eq!(
+        *frame.place(0),
+        Place::Grave(Grave {
+            entity: entity(1, 0),
+            at_us: 50,
+            reason: 3
+        })
+    );
     assert_eq!(x(&frame, 2), 99);
-    let again = TickUpdate { spawned: vec![spawn(entity(1, 0))], ..update(50) };
+    let again = TickUpdate {
+        spawned: vec![spawn(entity(1, 0))],
+        ..update(50)
+    };
     world.advance(Tick(3), &again).unwrap();
-    assert!(matches!(world.refused(), [Refusal::DeadGeneration { current: 1, .. }]));
+    assert!(matches!(
+        world.refused(),
+        [Refusal::DeadGeneration { current: 1, .. }]
+    ));
 }
 
 /// FAULTS 56: a newer generation under a living id ends the old one.
 #[test]
 fn faults_56_a_new_generation_ends_the_old_one() {
     let mut world = world(false);
-    let frame = world.advance(Tick(2), &TickUpdate { spawned: vec![spawn(entity(1, 5))], ..update(5) }).unwrap();
+    let frame = world
+        .advance(
+            Tick(2),
+            &TickUpdate {
+                spawned: vec![spawn(entity(1, 5))],
+                ..update(5)
+            },
+        )
+        .unwrap();
     assert!(world.refused().is_empty());
     assert!(matches!(frame.place(0), Place::Grave(g) if g.entity == entity(1, 0)));
     assert_eq!((frame.live(), frame.record(2).unwrap().entity), (2, entity(1, 5)));
@@ -139,11 +256,37 @@ fn faults_56_a_new_generation_ends_the_old_one() {
 #[test]
 fn id2_a_slot_is_quarantined() {
     let mut world = world(false);
-    let end = Despawn { entity: entity(1, 0), at_us: 1, reason: 0 };
-    world.advance(Tick(2), &TickUpdate { despawned: vec![end], ..update(1) });
-    let early = world.advance(Tick(6), &TickUpdate { spawned: vec![spawn(entity(8, 0))], ..update(2) }).unwrap();
+    let end = Despawn {
+        entity: entity(1, 0),
+        at_us: 1,
+        reason: 0,
+    };
+    world.advance(
+        Tick(2),
+        &TickUpdate {
+            despawned: vec![end],
+            ..update(1)
+        },
+    );
+    let early = world
+        .advance(
+            Tick(6),
+            &TickUpdate {
+                spawned: vec![spawn(entity(8, 0))],
+                ..update(2)
+            },
+        )
+        .unwrap();
     assert_eq!(early.record(2).unwrap().entity, entity(8, 0));
-    let late = world.advance(Tick(7), &TickUpdate { spawned: vec![spawn(entity(9, 0))], ..update(2) }).unwrap();
+    let late = world
+        .advance(
+            Tick(7),
+            &TickUpdate {
+                spawned: vec![spawn(entity(9, 0))],
+                ..update(2)
+            },
+        )
+        .unwrap();
     assert_eq!(late.record(0).unwrap().entity, entity(9, 0));
 }
 
@@ -151,14 +294,20 @@ fn id2_a_slot_is_quarantined() {
 #[test]
 fn ent9_on_change_streams_rest_what_is_not_observed() {
     let at_rest = |frame: &Frame, slot| frame.record(slot).unwrap().motion.unwrap().at_rest;
-    let next = TickUpdate { observed: vec![observation(1, 50, 11)], ..update(50) };
+    let next = TickUpdate {
+        observed: vec![observation(1, 50, 11)],
+        ..update(50)
+    };
     let frame = world(false).advance(Tick(2), &next).unwrap();
     assert!(!at_rest(&frame, 1));
     let mut world = world(true);
     let frame = world.advance(Tick(2), &next).unwrap();
     assert!(!at_rest(&frame, 0) && at_rest(&frame, 1));
     assert_eq!(frame.dirty().len(), 2);
-    let woken = TickUpdate { observed: vec![observation(2, 100, 21)], ..update(100) };
+    let woken = TickUpdate {
+        observed: vec![observation(2, 100, 21)],
+        ..update(100)
+    };
     let frame = world.advance(Tick(3), &woken).unwrap();
     assert!(at_rest(&frame, 0) && !at_rest(&frame, 1));
 }
@@ -169,7 +318,11 @@ fn threats_85_a_keyframe_reconciles() {
     let mut here = world(false);
     let mut there = world(false);
     let ahead = TickUpdate {
-        despawned: vec![Despawn { entity: entity(2, 0), at_us: 50, reason: 0 }],
+        despawned: vec![Despawn {
+            entity: entity(2, 0),
+            at_us: 50,
+            reason: 0,
+        }],
         spawned: vec![spawn(entity(3, 0))],
         observed: vec![observation(1, 50, 11)],
         ..update(50)
@@ -187,12 +340,38 @@ fn threats_85_a_keyframe_reconciles() {
 #[test]
 fn faults_61_a_full_world_refuses_and_goes_on() {
     let mut world = World::new(Arc::new(full_schema()), 1, 4);
-    let fill = (0..u32::try_from(SLOTS_MAX).unwrap() + 10).map(|id| spawn(entity(id, 0))).collect();
-    let frame = world.advance(Tick(1), &TickUpdate { spawned: fill, ..update(0) }).unwrap();
+    let fill = (0..u32::try_from(SLOTS_MAX).unwrap() + 10)
+        .map(|id| spawn(entity(id, 0)))
+        .collect();
+    let frame = world
+        .advance(
+            Tick(1),
+            &TickUpdate {
+                spawned: fill,
+                ..update(0)
+            },
+        )
+        .unwrap();
     assert_eq!((frame.live(), world.refused().len()), (SLOTS_MAX, 10));
-    let end = Despawn { entity: entity(5, 0), at_us: 1, reason: 0 };
-    world.advance(Tick(2), &TickUpdate { despawned: vec![end], ..update(1) });
-    let next = TickUpdate { spawned: vec![spawn(entity(u32::MAX, u32::MAX))], ..update(2) };
+    let end = Despawn {
+        entity: entity(5, 0),
+        at_us: 1,
+        reason: 0,
+    };
+    world.advance(
+        Tick(2),
+        &TickUpdate {
+            despawned: vec![end],
+            ..update(1)
+        },
+    );
+    let next = TickUpdate {
+        spawned: vec![spawn(entity(u32::MAX, u32::MAX))],
+        ..update(2)
+    };
     let frame = world.advance(Tick(10), &next).unwrap();
-    assert_eq!((frame.live(), frame.record(5).unwrap().entity.id), (SLOTS_MAX, u32::MAX));
+    assert_eq!(
+        (frame.live(), frame.record(5).unwrap().entity.id),
+        (SLOTS_MAX, u32::MAX)
+    );
 }

@@ -1,0 +1,209 @@
+//! What the game is told, in order: events of the world and turns of the session (SPEC CTL1..CTL3).
+//!
+//! Events are delivered once and in the order of the reliable stream. One whose entity has never been heard of
+//! waits, and those behind it wait with it; usually the next snapshot brings the entity. After a second its
+//! complete record is asked for, after five it is given up, and when [`WAITING_MAX`] wait, the foremost is
+//! given up at once, so the queue is bounded and a stream of events never stalls for long. An event about an
+//! entity that is gone is delivered: that is how a death is told. So is one about an earlier life of a known id,
+//! since that life cannot come any more.
+
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
+
+use std::collections::VecDeque;
+
+use super::display::{Display, Fate};
+use super::statistics::Statistics;
+use crate::delta::message::Message;
+use crate::limits::{RECORD_REQUESTS_MAX, STREAM_MESSAGES_MAX};
+use crate::state::entity::Entity;
+use crate::state::update::Event;
+use crate::wire::bytes::{ByteReader, ReadError};
+use crate::wire::handshake::Denial;
+use crate::wire::payload::CloseReason;
+use crate::wire::stream::StreamReceiver;
+
+/// Events that may wait for their entity (SPEC CTL2).
+pub const WAITING_MAX: usize = 64;
+/// An event waits this long before its entity's record is asked for, microseconds.
+pub const ASK_AFTER_US: u64 = 1_000_000;
+/// An event is given up after this long, microseconds.
+pub const GIVE_UP_AFTER_US: u64 = 5_000_000;
+/// Events of the world not fetched by the game yet; above, the reliable stream is held up.
+const READY_MAX: usize = STREAM_MESSAGES_MAX;
+/// All events not fetched yet, turns of the session included; above, new turns are not told.
+const TOLD_MAX: usize = 2 * READY_MAX;
+
+/// Why a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// The relay closed it.
+    Relay(CloseReason),
+    /// The relay let it not begin.
+    Denied(Denial),
+    /// The client left.
+    Left,
+    /// No answer to the handshake.
+    Unanswered,
+    /// Nothing was heard from the relay for the idle time.
+    Silent,
+    /// The client's keys are spent (THREATS 27).
+    Exhausted,
+}
+
+impl Ending {
+    /// The word used in counters and reports.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Ending::Relay(reason) => reason.label(),
+            Ending::Denied(denial) => denial.label(),
+            Ending::Left => "client_left",
+            Ending::Unanswered => "unanswered",
+            Ending::Silent => "relay_silent",
+            Ending::Exhausted => "client_exhausted",
+        }
+    }
+}
+
+/// What the game is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientEvent {
+    /// The session began.
+    Connected,
+    /// A new stream with this ordinal: the display was cleared, nothing of the old one counts (SPEC PLY7).
+    StreamChanged(u32),
+    /// The upstream was lost (true) or is back (SPEC OPS2).
+    UpstreamStale(bool),
+    /// The view is complete, for the first time in this session epoch (SPEC DEC12).
+    ViewComplete,
+    /// Something happened in the world.
+    World(Event),
+    /// The session ended.
+    Closed(Ending),
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    event: Event,
+    since_us: u64,
+    /// It was found waiting for its entity.
+    blocked: bool,
+}
+
+/// The events of one client.
+#[derive(Default)]
+pub(super) struct Inbox {
+    stream: StreamReceiver,
+    waiting: VecDeque<Waiting>,
+    told: VecDeque<ClientEvent>,
+}
+
+impl Inbox {
+    /// The next message of the reliable stream that is expected.
+    pub(super) fn next_message(&self) -> u32 {
+        self.stream.next()
+    }
+
+    /// The next event for the game.
+    pub(super) fn poll(&mut self) -> Option<ClientEvent> {
+        self.told.pop_front()
+    }
+
+    /// Tells of a turn of the session.
+    pub(super) fn tell(&mut self, event: ClientEvent) {
+        if self.told.len() < TOLD_MAX {
+            self.told.push_back(event);
+        }
+    }
+
+    /// Takes a block of the reliable stream.
+    ///
+    /// # Errors
+    /// [`ReadError`] when it is malformed; then nothing of it is taken.
+    pub(super) fn receive(&mut self, reader: &mut ByteReader<'_>) -> Result<(), ReadError> {
+        self.stream.receive(reader)
+    }
+
+    /// A new stream: events still waiting for entities of the old one are void.
+    pub(super) fn void_waiting(&mut self, statistics: &mut Statistics) {
+        statistics.events_dropped += self.waiting.len() as u64;
+        self.waiting.clear();
+    }
+
+    /// True when an event waits, so that time alone may bring something.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Delivers what can be delivered and gives up what waited too long.
+    pub(super) fn pump(&mut self, display: &Display, now_us: u64, statistics: &mut Statistics) {
+        loop {
+            self.refill(now_us, statistics);
+            let full = self.waiting.len() >= WAITING_MAX;
+            let Some(first) = self.waiting.front_mut() else {
+                return;
+            };
+            if self.told.len() >= READY_MAX {
+                return;
+            }
+            let known = first
+                .event
+                .entity
+                .is_none_or(|entity| display.fate(entity) != Fate::Unknown);
+            let over = full || now_us.saturating_sub(first.since_us) >= GIVE_UP_AFTER_US;
+            if !known && !first.blocked {
+                first.blocked = true;
+                statistics.events_waited += 1;
+            }
+            if !known && !over {
+                return;
+            }
+            if let Some(Waiting { event, .. }) = self.waiting.pop_front() {
+                if known {
+                    statistics.events_delivered += 1;
+                    self.told.push_back(ClientEvent::World(event));
+                } else {
+                    statistics.events_dropped += 1;
+                }
+            }
+        }
+    }
+
+    fn refill(&mut self, now_us: u64, statistics: &mut Statistics) {
+        while self.waiting.len() < WAITING_MAX
+            && let Some(bytes) = self.stream.pop()
+        {
+            match Message::decode(&bytes) {
+                Ok(Message::Event(event)) => {
+                    self.waiting.push_back(Waiting {
+                        event,
+                        since_us: now_us,
+                        blocked: false,
+                    });
+                }
+                Err(_) => statistics.messages_malformed += 1,
+            }
+        }
+    }
+
+    /// The entities to ask for: of events that waited a second, the foremost few that are unknown.
+    pub(super) fn requests(&self, display: &Display, now_us: u64, out: &mut Vec<(u32, u32)>) {
+        out.clear();
+        for waiting in &self.waiting {
+            if out.len() >= RECORD_REQUESTS_MAX || now_us.saturating_sub(waiting.since_us) < ASK_AFTER_US {
+                return;
+            }
+            let Some(Entity { id, generation }) = waiting.event.entity else {
+                continue;
+            };
+            if !out.contains(&(id, generation)) && display.fate(Entity { id, generation }) == Fate::Unknown {
+                out.push((id, generation));
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The sealed link of one session: keys, what was received, and when to speak again.
+//!
+//! Invariant: nothing here moves before a datagram's tag matched and its payload could be read (FAULTS 24).
+//! *Received* counts for loss and round trips alone; what is held as a baseline is the window's to say.
+
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
+
+use super::settings::ClientSettings;
+use crate::wire::bytes::ByteWriter;
+use crate::wire::handshake::{ClientNonce, DatagramKind, UP_HEADER_BYTES, WelcomeHeader};
+use crate::wire::report::Report;
+use crate::wire::seal::{Direction, OpenError, Opener, Sealer, Secrets};
+
+/// A session's link.
+pub(super) struct Link {
+    connection: u64,
+    relay_nonce: [u8; 16],
+    sealer: Sealer,
+    opener: Opener,
+    /// When the peer was heard last.
+    heard_us: u64,
+    received: Option<Newest>,
+    received_count: u32,
+    sent_us: Option<u64>,
+    /// When there is something new to say.
+    news_us: Option<u64>,
+}
+
+/// The datagram with the highest number.
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    number: u64,
+    stamp: u16,
+    arrived_us: u64,
+}
+
+impl Link {
+    /// A link with the keys of a Welcome; `None` when the crypto library refuses.
+    pub(super) fn new(
+        token_key: &[u8; 32],
+        client_nonce: &ClientNonce,
+        header: &WelcomeHeader,
+        now_us: u64,
+    ) -> Option<Link> {
+        let secrets = Secrets {
+            token_key: *token_key,
+            client_nonce: *client_nonce,
+            relay_nonce: header.relay_nonce,
+            connection: header.connection,
+        };
+        Some(Link {
+            connection: header.connection,
+            relay_nonce: header.relay_nonce,
+            sealer: secrets.sealer(Direction::Up)?,
+            opener: secrets.opener(Direction::Down)?,
+            heard_us: now_us,
+            received: None,
+            received_count: 0,
+            sent_us: None,
+            news_us: Some(now_us),
+        })
+    }
+
+    /// True when a Welcome belongs to this session.
+    pub(super) fn is_of(&self, header: &WelcomeHeader) -> bool {
+        self.connection == header.connection && self.relay_nonce == header.relay_nonce
+    }
+
+    /// Opens a datagram in place.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub(super) fn open<'a>(
+        &mut self,
+        low: u32,
+        header: &[u8],
+        sealed: &'a mut [u8],
+    ) -> Result<(u64, &'a [u8]), OpenError> {
+        self.opener
+            .open(low, header, sealed)
+            .map(|(number, payload)| (number, &*payload))
+    }
+
+    /// Notes a datagram that opened and could be read; gives the numbers it passed over.
+    pub(super) fn note_received(&mut self, number: u64, stamp: u16, now_us: u64) -> u64 {
+        self.heard_us = now_us;
+        self.received_count = self.received_count.wrapping_add(1);
+        let passed = match self.received {
+            Some(newest) if number <= newest.number => return 0,
+            Some(newest) => number - newest.number - 1,
+            None => 0,
+        };
+        self.received = Some(Newest {
+            number,
+            stamp,
+            arrived_us: now_us,
+        });
+        passed
+    }
+
+    /// There is something new to say from `at_us` on.
+    pub(super) fn note_news(&mut self, at_us: u64) {
+        self.news_us = Some(self.news_us.map_or(at_us, |news| news.min(at_us)));
+    }
+
+    /// True when the relay was silent for the idle time.
+    pub(super) fn is_idle(&self, now_us: u64, idle_us: u64) -> bool {
+        now_us.saturating_sub(self.heard_us) >= idle_us
+    }
+
+    /// When the relay will have been silent too long.
+    pub(super) fn idle_at(&self, idle_us: u64) -> u64 {
+        self.heard_us.saturating_add(idle_us)
+    }
+
+    /// When to speak next: news, but not too soon after the last time, or the keepalive (SPEC DEC8).
+    pub(super) fn speak_at(&self, settings: &ClientSettings) -> u64 {
+        let Some(sent) = self.sent_us else { return 0 };
+        let keepalive = sent.saturating_add(settings.keepalive_us);
+        match self.news_us {
+            Some(news) => keepalive.min(news.max(sent.saturating_add(settings.report_gap_us))),
+            None => keepalive,
+        }
+    }
+
+    /// Fills in what was received. `echo_delay` is in units of 64 us.
+    #[allow(clippy::cast_possible_truncation)]
+    pub(super) fn fill(&self, report: &mut Report, now_us: u64) {
+        report.received_count = self.received_count;
+        if let Some(newest) = self.received {
+            report.received_newest = newest.number as u32;
+            report.echo = newest.stamp;
+            let delay = now_us.saturating_sub(newest.arrived_us) >> 6;
+            report.echo_delay = u16::try_from(delay).unwrap_or(u16::MAX);
+        }
+    }
+
+    /// Begins an Up datagram: its clear header. `None` when the keys are spent (THREATS 27).
+    #[allow(clippy::cast_possible_truncation)]
+    pub(super) fn begin(&mut self, out: &mut Vec<u8>) -> Option<u64> {
+        let number = self.sealer.reserve()?;
+        out.clear();
+        out.put_u8(DatagramKind::Up as u8);
+        out.put_u64(self.connection);
+        out.put_u32(number as u32);
+        Some(number)
+    }
+
+    /// Seals what was written behind the header. `more_us` is when there will be news again that could not be
+    /// said yet.
+    pub(super) fn finish(
+        &mut self,
+        number: u64,
+        now_us: u64,
+        more_us: Option<u64>,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let Some((header, payload)) = out.split_at_mut_checked(UP_HEADER_BYTES) else {
+            return false;
+        };
+        let Some(tag) = self.sealer.seal(number, header, payload) else {
+            return false;
+        };
+        out.put(&tag);
+        (self.sent_us, self.news_us) = (Some(now_us), more_us);
+        true
+    }
+}

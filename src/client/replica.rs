@@ -1,0 +1,400 @@
+//! The replicated world at a client: window, tables and display, and how a snapshot part gets into them.
+//!
+//! > Two steps: `judge` looks and decodes and changes nothing that lasts; `take` cannot fail and changes all
+//! > at once. In between nothing is stored, acknowledged or shown (SPEC TAB2).
+//!
+//! The order of judging: stream, session epoch, generation and commit, base and digest, then every field of the
+//! body. A part is decoded from the base it names and from nothing else (SPEC TAB1, FAULTS 03).
+
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
+
+use super::display::{Display, Moment};
+use super::refusal::Refusal;
+use super::statistics::Statistics;
+use super::table::{ClientTable, RecordPool, TableView};
+use crate::delta::decode::{self, Entry};
+use crate::delta::layout::Layout;
+use crate::delta::schema;
+use crate::sequence::Tick;
+use crate::state::schema::Schema;
+use crate::window::WindowLimits;
+use crate::window::receive::{Admission, ReceiveWindow, Rejection};
+use crate::wire::payload::Welcome;
+use crate::wire::report::{HeldList, RefuseReason};
+use crate::wire::snapshot::{Held, SnapshotHeader};
+use core::cell::Cell;
+
+/// A stream whose schema is known.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) epoch: u32,
+    pub(super) schema: Schema,
+    layout: Layout,
+}
+
+impl Stream {
+    /// The stream a Welcome brings, or `None` when it is not newer than `known`.
+    ///
+    /// # Errors
+    /// [`Refusal::MalformedSchema`].
+    pub(super) fn of(welcome: &Welcome<'_>, known: u32) -> Result<Option<Box<Stream>>, Refusal> {
+        if welcome.stream_epoch <= known {
+            return Ok(None);
+        }
+        let schema = schema::decode(welcome.schema).map_err(|_| Refusal::MalformedSchema)?;
+        let layout = Layout::new(&schema);
+        Ok(Some(Box::new(Stream {
+            epoch: welcome.stream_epoch,
+            schema,
+            layout,
+        })))
+    }
+}
+
+/// The newest snapshot of which a part was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewestSnapshot {
+    /// Its id.
+    pub id: Tick,
+    /// Its frame time, server microseconds.
+    pub server_us: u64,
+    /// When its first part arrived, microseconds of the caller's clock.
+    pub arrived_us: u64,
+    /// The parts here, as bits.
+    pub parts: u32,
+    /// The number of its parts, once known.
+    pub of: Option<u8>,
+}
+
+impl NewestSnapshot {
+    /// True when every part is here.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.of
+            .is_some_and(|of| self.parts.trailing_ones() >= u32::from(of))
+    }
+}
+
+/// What a part did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) shown: bool,
+    pub(super) stored: bool,
+    /// First complete view of this session epoch.
+    pub(super) completed_view: bool,
+    /// The upstream's state changed.
+    pub(super) stale: Option<bool>,
+}
+
+/// The replicated world.
+#[derive(Debug)]
+pub(super) struct Replica {
+    window: ReceiveWindow<ClientTable>,
+    pool: RecordPool,
+    display: Display,
+    stream: Option<Box<Stream>>,
+    newest: Option<NewestSnapshot>,
+    /// The session epoch in which a view was complete.
+    complete_in: u32,
+    stale: bool,
+    entries: Vec<Entry>,
+    freed: Vec<ClientTable>,
+}
+
+impl Replica {
+    pub(super) fn new(limits: WindowLimits) -> Replica {
+        Replica {
+            window: ReceiveWindow::new(limits),
+            pool: RecordPool::default(),
+            display: Display::default(),
+            stream: None,
+            newest: None,
+            complete_in: 0,
+            stale: false,
+            entries: Vec::new(),
+            freed: Vec::new(),
+        }
+    }
+
+    pub(super) fn window(&self) -> &ReceiveWindow<ClientTable> {
+        &self.window
+    }
+
+    pub(super) fn display(&self) -> &Display {
+        &self.display
+    }
+
+    pub(super) fn newest(&self) -> Option<&NewestSnapshot> {
+        self.newest.as_ref()
+    }
+
+    pub(super) fn stream(&self) -> Option<&Stream> {
+        self.stream.as_deref()
+    }
+
+    pub(super) fn stream_epoch(&self) -> u32 {
+        self.stream.as_ref().map_or(0, |stream| stream.epoch)
+    }
+
+    pub(super) fn is_stale(&self) -> bool {
+        self.stale
+    }
+
+    /// The entries of the part taken last.
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    pub(super) fn tables(&self) -> impl Iterator<Item = (Held, TableView<'_>)> + '_ {
+        self.window.tables().map(|(held, table)| {
+            (
+                held,
+                TableView {
+                    pool: &self.pool,
+                    table,
+                },
+            )
+        })
+    }
+
+    pub(super) fn begin_receive(&mut self) {
+        self.entries.clear();
+        self.display.begin_receive();
+    }
+
+    /// Adopts a stream: what is shown of the old one goes at once. Tables stay until the session epoch that
+    /// comes with it; nothing of the old stream decodes any more.
+    pub(super) fn adopt(&mut self, stream: Box<Stream>) {
+        self.stream = Some(stream);
+        self.display.clear();
+    }
+
+    /// Decides about a part and decodes it. `adopted` is a stream that comes in the same datagram.
+    ///
+    /// # Errors
+    /// [`Refusal`]. What the relay must hear of is remembered by the window.
+    pub(super) fn judge(
+        &mut self,
+        adopted: Option<&Stream>,
+        header: &SnapshotHeader,
+        body: &[u8],
+        statistics: &mut Statistics,
+    ) -> Result<Admission, Refusal> {
+        let stream = adopted.or(self.stream.as_deref()).ok_or(Refusal::UnknownStream)?;
+        if stream.epoch != header.stream_epoch {
+            return Err(Refusal::UnknownStream);
+        }
+        if self.distrusts(header) {
+            return Err(Refusal::DistrustedBase);
+        }
+        let admitted = self.window.admit(header, |table| self.pool.digest(table).0);
+        statistics.count_digests(header, &admitted);
+        let admission = admitted.map_err(|rejection| {
+            self.window.reject(rejection);
+            Refusal::Window(rejection)
+        })?;
+        let base = self.window.base(&admission);
+        let record = |slot| base.and_then(|table| self.pool.record(table, slot));
+        let count = usize::try_from(header.count).unwrap_or(usize::MAX);
+        decode::body(
+            &stream.layout,
+            body,
+            count,
+            header.server_us,
+            record,
+            &mut self.entries,
+        )
+        .map_err(Refusal::Body)?;
+        Ok(admission)
+    }
+
+    /// Once a digest differed, no table of this session epoch is decoded from: what is wrong is not shown
+    /// (THREATS 43).
+    fn distrusts(&self, header: &SnapshotHeader) -> bool {
+        let differed = matches!(
+            self.window.refusing(),
+            Some(RefuseReason::BaseDigest | RefuseReason::CommitDigest)
+        );
+        differed && header.base.is_some() && header.session_epoch == self.window.session_epoch()
+    }
+
+    /// Takes the part that was judged last.
+    pub(super) fn take(
+        &mut self,
+        header: &SnapshotHeader,
+        admission: &Admission,
+        now_us: u64,
+        statistics: &mut Statistics,
+    ) -> Taken {
+        let newer = self.newest.is_none_or(|newest| header.id.is_after(newest.id));
+        let whole = self.note_part(header, newer, now_us);
+        statistics.count_part(admission, newer, self.newest.is_some_and(|n| n.id == header.id));
+        let shut_out = header.candidate && !admission.is_stored() && self.window.is_full();
+        statistics.parts_window_full += u64::from(shut_out);
+        statistics.entries_decoded += self.entries.len() as u64;
+        statistics.first_snapshot_us.get_or_insert(now_us);
+        let completed_view = header.view_complete && self.complete_in != header.session_epoch;
+        self.show(header, admission, whole, completed_view, statistics);
+        if completed_view {
+            self.complete_in = header.session_epoch;
+            statistics.view_complete_us.get_or_insert(now_us);
+        }
+        self.store(header, admission, statistics);
+        let stale = (newer && header.stale != self.stale).then_some(header.stale);
+        self.stale = stale.unwrap_or(self.stale);
+        let current = self.newest.is_some_and(|newest| newest.id == header.id);
+        Taken {
+            shown: current || !self.display.changes().is_empty(),
+            stored: admission.is_stored(),
+            completed_view,
+            stale,
+        }
+    }
+
+    /// Notes a part of the newest snapshot; true when it made that whole.
+    fn note_part(&mut self, header: &SnapshotHeader, newer: bool, now_us: u64) -> bool {
+        if newer {
+            self.newest = Some(NewestSnapshot {
+                id: header.id,
+                server_us: header.server_us,
+                arrived_us: now_us,
+                parts: 0,
+                of: None,
+            });
+        }
+        let Some(newest) = self.newest.as_mut().filter(|newest| newest.id == header.id) else {
+            return false;
+        };
+        let before = newest.is_whole();
+        newest.parts |= 1u32.checked_shl(u32::from(header.part)).unwrap_or(0);
+        if header.last {
+            newest.of = Some(header.part.saturating_add(1));
+        }
+        newest.is_whole() && !before
+    }
+
+    fn show(
+        &mut self,
+        header: &SnapshotHeader,
+        admission: &Admission,
+        whole: bool,
+        completed_view: bool,
+        statistics: &mut Statistics,
+    ) {
+        let base = self.window.base(admission);
+        let record = |slot| base.and_then(|table| self.pool.record(table, slot));
+        let moment = Moment {
+            id: header.id,
+            server_us: header.server_us,
+        };
+        self.display.apply(moment, &self.entries, record);
+        if whole && header.view_complete && header.base_digest.is_some() {
+            statistics.reinstated += self.display.reinstate(moment, record);
+        }
+        if completed_view {
+            let as_of = header.base.unwrap_or(header.id);
+            statistics.reconciled += self.display.reconcile(moment, as_of, record);
+        }
+    }
+
+    fn store(&mut self, header: &SnapshotHeader, admission: &Admission, statistics: &mut Statistics) {
+        let Replica {
+            window,
+            pool,
+            entries,
+            freed,
+            display,
+            ..
+        } = self;
+        // One of the two closures runs, once.
+        let pool_for_one = Cell::new(Some(&mut *pool));
+        let make = |base: Option<&ClientTable>| match pool_for_one.take() {
+            Some(pool) => pool.build(base, entries),
+            None => RecordPool::default().build(None, &[]),
+        };
+        let join = |table: &mut ClientTable| {
+            if let Some(pool) = pool_for_one.take() {
+                pool.apply(table, entries);
+            }
+        };
+        let before = window.in_use();
+        window.accept(header, admission, make, join, freed);
+        let grown = window.in_use() + freed.len() > before;
+        statistics.snapshots_stored += u64::from(grown);
+        for table in freed.drain(..) {
+            pool.release(table);
+        }
+        if admission.begins_epoch() || admission.commits() {
+            display.forget_departures(|slot| {
+                window
+                    .tables()
+                    .any(|(_, table)| pool.record(table, slot).is_some())
+            });
+        }
+        statistics.slots_in_use = window.in_use() as u64;
+        statistics.slots_in_use_max = statistics.slots_in_use_max.max(statistics.slots_in_use);
+    }
+
+    /// Everything held, for a report. The newest snapshot waits for its other parts up to `hold_back_us`
+    /// after its first one.
+    pub(super) fn report(&mut self, now_us: u64, hold_back_us: u64) -> HeldList {
+        let waits = self.waits_until(hold_back_us).filter(|until| now_us < *until);
+        let newest = self.newest.map(|newest| newest.id);
+        self.window
+            .report(|held| waits.is_some() && Some(held.id) == newest)
+    }
+
+    /// Until when the newest snapshot waits for more of its parts; `None` when it is whole.
+    pub(super) fn waits_until(&self, hold_back_us: u64) -> Option<u64> {
+        let newest = self.newest.filter(|newest| !newest.is_whole())?;
+        Some(newest.arrived_us.saturating_add(hold_back_us))
+    }
+
+    /// Asks for a full state.
+    pub(super) fn refuse(&mut self, reason: RefuseReason) {
+        self.window.refuse(reason);
+    }
+
+    /// Flips one bit of one record of a held table; false when nothing is held.
+    #[cfg(any(test, feature = "sim"))]
+    pub(super) fn flip_bit(&mut self, seed: u64) -> bool {
+        let tables = self.window.in_use();
+        if tables == 0 {
+            return false;
+        }
+        let pick = usize::try_from(seed / 31 % tables as u64).unwrap_or(0);
+        let Some((_, table)) = self.window.tables().nth(pick) else {
+            return false;
+        };
+        self.pool.flip_bit(table, seed)
+    }
+}
+
+impl Statistics {
+    fn count_digests(&mut self, header: &SnapshotHeader, admitted: &Result<Admission, Rejection>) {
+        let (checked, differs) = match admitted {
+            Ok(admission) => (
+                u64::from(header.base_digest.is_some()) + u64::from(admission.commits()),
+                0,
+            ),
+            Err(Rejection::BaseDigest | Rejection::CommitDigest) => (1, 1),
+            Err(_) => (0, 0),
+        };
+        self.digest_checked += checked;
+        self.digest_mismatches += differs;
+    }
+
+    fn count_part(&mut self, admission: &Admission, newer: bool, current: bool) {
+        self.parts_received += 1;
+        self.snapshots_received += u64::from(newer);
+        self.parts_late += u64::from(!current);
+        self.parts_stored += u64::from(admission.is_stored());
+        self.advances_applied += u64::from(admission.commits());
+        self.epochs_begun += u64::from(admission.begins_epoch());
+    }
+}

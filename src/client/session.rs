@@ -1,0 +1,592 @@
+//! The client: one session with one relay, from the first Request to the end.
+//!
+//! > Give [`Client::receive`] every datagram as it arrives; call [`Client::poll_transmit`] after a burst of them
+//! > and at [`Client::next_timer`], and send what it writes; fetch [`Client::poll_event`] until it is empty.
+//! > Time and randomness are arguments, the clock of `now_us` is the caller's and never runs backwards. A
+//! > datagram either does all it says or is refused, counted by reason, and changes nothing (SPEC TAB2).
+//!
+//! What is held and refused is repeated in every packet, so nothing is ever sent again because it was lost. A
+//! client serves one session: to come back, make a new one with new randomness.
+//!
+//! One exception to *nothing changes*: a snapshot that the window refuses (late, of an old generation, on a
+//! base that is not held) does not take the other blocks of its datagram with it, since it is well-formed.
+
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
+
+use super::attempt::Attempt;
+use super::display::{Display, Shown};
+use super::down::Down;
+use super::inbox::{ClientEvent, Ending, Inbox};
+use super::link::Link;
+use super::refusal::{Refusal, RefusalCounts};
+use super::replica::{NewestSnapshot, Replica, Stream};
+use super::settings::ClientSettings;
+use super::statistics::Statistics;
+use super::table::TableView;
+use crate::delta::decode::Entry;
+use crate::state::schema::Schema;
+use crate::window::receive::Admission;
+use crate::wire::bytes::{ByteReader, ByteWriter};
+use crate::wire::handshake::{
+    ClientNonce, DOWN_HEADER_BYTES, DatagramKind, Denial, WELCOME_HEADER_BYTES, read_challenge, read_denied,
+    read_welcome_header,
+};
+use crate::wire::payload::{self, CloseReason};
+use crate::wire::report::{RefuseReason, Report};
+use crate::wire::snapshot::{Held, SnapshotHeader};
+
+/// What a datagram was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// The relay asks for proof of address; the Response is due.
+    Challenged,
+    /// The session began. Whatever else the datagram held was taken too.
+    Welcomed,
+    /// A snapshot part was taken.
+    Snapshot {
+        /// It is of the newest snapshot, or changed what is shown.
+        shown: bool,
+        /// It went into a table.
+        stored: bool,
+    },
+    /// Nothing but signs of life and messages.
+    Keepalive,
+    /// The relay closed the session.
+    Closed(CloseReason),
+    /// The relay denied the session.
+    Denied(Denial),
+    /// Refused, or its snapshot was.
+    Refused(Refusal),
+}
+
+/// Where a client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionState {
+    /// Sending Requests.
+    Requesting,
+    /// Sending Responses.
+    Responding,
+    /// In a session.
+    Connected,
+    /// Saying goodbye.
+    Leaving,
+    /// Over.
+    Closed(Ending),
+}
+
+enum Phase {
+    Handshake(Attempt),
+    Connected(Box<Link>),
+    Leaving {
+        link: Box<Link>,
+        sends: u8,
+        next_us: u64,
+    },
+    Closed(Ending),
+}
+
+/// Goodbyes sent, and the time between two.
+const GOODBYES: u8 = 3;
+const GOODBYE_GAP_US: u64 = 30_000;
+/// The idle time before a Welcome names one, and the shortest one taken from it (SPEC DEC8).
+const IDLE_US: u64 = 30_000_000;
+const IDLE_LEAST_US: u64 = 1_000_000;
+
+/// A client of a relay.
+pub struct Client {
+    settings: ClientSettings,
+    nonce: ClientNonce,
+    phase: Phase,
+    idle_us: u64,
+    lease_us: u64,
+    replica: Replica,
+    inbox: Inbox,
+    report: Report,
+    refusals: RefusalCounts,
+    statistics: Statistics,
+}
+
+impl Client {
+    /// A client that begins to ask for a session at `now_us`. `client_nonce` is fresh randomness.
+    #[must_use]
+    pub fn new(settings: ClientSettings, client_nonce: ClientNonce, now_us: u64) -> Client {
+        debug_assert!(settings.token.len() <= crate::wire::handshake::TOKEN_BYTES_MAX);
+        Client {
+            phase: Phase::Handshake(Attempt::new(&settings, now_us)),
+            replica: Replica::new(settings.limits),
+            settings,
+            nonce: client_nonce,
+            idle_us: IDLE_US,
+            lease_us: crate::limits::LEASE_US,
+            inbox: Inbox::default(),
+            report: Report::default(),
+            refusals: RefusalCounts::default(),
+            statistics: Statistics::default(),
+        }
+    }
+
+    /// Takes a datagram; it is opened in place and must not be used afterwards.
+    pub fn receive(&mut self, now_us: u64, datagram: &mut [u8]) -> Received {
+        self.statistics.datagrams_received += 1;
+        self.statistics.bytes_received += datagram.len() as u64;
+        self.replica.begin_receive();
+        let received = self.dispatch(now_us, datagram).unwrap_or_else(Received::Refused);
+        if let Received::Refused(refusal) = received {
+            self.refusals.count(refusal);
+        }
+        received
+    }
+
+    fn dispatch(&mut self, now_us: u64, datagram: &mut [u8]) -> Result<Received, Refusal> {
+        let (first, rest) = datagram.split_first().ok_or(Refusal::UnknownKind)?;
+        let kind = DatagramKind::from_byte(*first).ok_or(Refusal::UnknownKind)?;
+        if matches!(self.phase, Phase::Leaving { .. } | Phase::Closed(_)) {
+            return Err(Refusal::SessionOver);
+        }
+        match kind {
+            DatagramKind::Challenge => self.challenge(now_us, rest),
+            DatagramKind::Denied => self.denied(rest),
+            DatagramKind::Welcome => self.welcome(now_us, datagram),
+            DatagramKind::Down => self.down(now_us, datagram),
+            DatagramKind::Request | DatagramKind::Response | DatagramKind::Up => Err(Refusal::UnknownKind),
+        }
+    }
+
+    fn challenge(&mut self, now_us: u64, rest: &[u8]) -> Result<Received, Refusal> {
+        let (_, echo, cookie) = read_challenge(rest).map_err(|_| Refusal::MalformedHeader)?;
+        if echo != self.nonce {
+            return Err(Refusal::OtherAttempt);
+        }
+        let Phase::Handshake(attempt) = &mut self.phase else {
+            return Err(Refusal::Unexpected);
+        };
+        attempt.challenged(&self.settings, cookie, now_us);
+        Ok(Received::Challenged)
+    }
+
+    fn denied(&mut self, rest: &[u8]) -> Result<Received, Refusal> {
+        let (_, echo, denial) = read_denied(rest).map_err(|_| Refusal::MalformedHeader)?;
+        if echo != self.nonce {
+            return Err(Refusal::OtherAttempt);
+        }
+        let Phase::Handshake(_) = self.phase else {
+            return Err(Refusal::Unexpected);
+        };
+        self.end(Ending::Denied(denial));
+        Ok(Received::Denied(denial))
+    }
+
+    /// A Welcome: the first one that opens decides the session; more of them are its datagrams like others.
+    fn welcome(&mut self, now_us: u64, datagram: &mut [u8]) -> Result<Received, Refusal> {
+        let (clear, sealed) = datagram
+            .split_at_mut_checked(WELCOME_HEADER_BYTES)
+            .ok_or(Refusal::MalformedHeader)?;
+        let header =
+            read_welcome_header(&mut ByteReader::new(clear)).map_err(|_| Refusal::MalformedHeader)?;
+        if header.client_nonce != self.nonce {
+            return Err(Refusal::OtherAttempt);
+        }
+        if let Phase::Connected(link) = &mut self.phase {
+            if !link.is_of(&header) {
+                return Err(Refusal::Unexpected);
+            }
+            let (number, payload) = link.open(header.number, clear, sealed)?;
+            return self.opened(now_us, number, payload);
+        }
+        let link = Link::new(&self.settings.token_key, &self.nonce, &header, now_us);
+        let mut link = Box::new(link.ok_or(Refusal::Forged)?);
+        let (number, payload) = link.open(header.number, clear, sealed)?;
+        let (down, stream) = self.read(payload)?;
+        let attempt = core::mem::replace(&mut self.phase, Phase::Connected(link));
+        match self.apply(now_us, number, &down, stream) {
+            Err(refusal) => {
+                self.phase = attempt;
+                Err(refusal)
+            }
+            Ok(Received::Refused(refusal)) => {
+                self.refusals.count(refusal);
+                Ok(Received::Welcomed)
+            }
+            Ok(closed @ Received::Closed(_)) => Ok(closed),
+            Ok(_) => Ok(Received::Welcomed),
+        }
+    }
+
+    fn down(&mut self, now_us: u64, datagram: &mut [u8]) -> Result<Received, Refusal> {
+        let Phase::Connected(link) = &mut self.phase else {
+            return Err(Refusal::NoSession);
+        };
+        let (clear, sealed) = datagram
+            .split_at_mut_checked(DOWN_HEADER_BYTES)
+            .ok_or(Refusal::MalformedHeader)?;
+        let mut reader = ByteReader::new(clear);
+        let low = reader
+            .u8()
+            .and_then(|_| reader.u32())
+            .map_err(|_| Refusal::MalformedHeader)?;
+        let (number, payload) = link.open(low, clear, sealed)?;
+        self.opened(now_us, number, payload)
+    }
+
+    fn opened(&mut self, now_us: u64, number: u64, payload: &[u8]) -> Result<Received, Refusal> {
+        let (down, stream) = self.read(payload)?;
+        self.apply(now_us, number, &down, stream)
+    }
+
+    /// Reads an opened payload, the schema included; nothing changes.
+    fn read<'a>(&self, payload: &'a [u8]) -> Result<(Down<'a>, Option<Box<Stream>>), Refusal> {
+        let down = Down::read(payload).map_err(|_| Refusal::MalformedPayload)?;
+        let stream = match &down.welcome {
+            Some(welcome) => Stream::of(welcome, self.replica.stream_epoch())?,
+            None => None,
+        };
+        Ok((down, stream))
+    }
+
+    /// Judges the snapshot, then does all that the payload says.
+    fn apply(
+        &mut self,
+        now_us: u64,
+        number: u64,
+        down: &Down<'_>,
+        stream: Option<Box<Stream>>,
+    ) -> Result<Received, Refusal> {
+        let judged = match &down.snapshot {
+            Some((header, body)) => {
+                let admission = self
+                    .replica
+                    .judge(stream.as_deref(), header, body, &mut self.statistics);
+                if let Err(refusal @ Refusal::Body(_)) = admission {
+                    return Err(refusal);
+                }
+                Some((header, admission))
+            }
+            None => None,
+        };
+        self.note_datagram(now_us, number, down, stream);
+        let mut received = Received::Keepalive;
+        match judged {
+            Some((header, Ok(admission))) => received = self.take(now_us, header, &admission),
+            Some((_, Err(refusal))) => {
+                if self.replica.window().refusing().is_some() {
+                    self.note_news(now_us);
+                }
+                received = Received::Refused(refusal);
+            }
+            None => {}
+        }
+        self.inbox
+            .pump(self.replica.display(), now_us, &mut self.statistics);
+        if let Some(reason) = down.close {
+            self.end(Ending::Relay(reason));
+            return Ok(Received::Closed(reason));
+        }
+        Ok(received)
+    }
+
+    /// All of a datagram but its snapshot.
+    fn note_datagram(&mut self, now_us: u64, number: u64, down: &Down<'_>, stream: Option<Box<Stream>>) {
+        if let Phase::Connected(link) = &mut self.phase {
+            self.statistics.gaps += link.note_received(number, down.stamp, now_us);
+        }
+        if self.statistics.connected_us.is_none() {
+            self.statistics.connected_us = Some(now_us);
+            self.inbox.tell(ClientEvent::Connected);
+        }
+        if let Some(welcome) = &down.welcome
+            && welcome.stream_epoch >= self.replica.stream_epoch()
+        {
+            self.idle_us = u64::from(welcome.idle_us).max(IDLE_LEAST_US);
+            self.lease_us = u64::from(welcome.lease_us);
+        }
+        if let Some(stream) = stream {
+            let epoch = stream.epoch;
+            self.replica.adopt(stream);
+            self.inbox.void_waiting(&mut self.statistics);
+            self.inbox.tell(ClientEvent::StreamChanged(epoch));
+            self.statistics.streams_adopted += 1;
+            self.note_news(now_us);
+        }
+        if let Some(mut messages) = down.messages {
+            // Its form was checked when the payload was read.
+            if self.inbox.receive(&mut messages).is_ok() {
+                self.note_news(now_us);
+            }
+        }
+    }
+
+    fn take(&mut self, now_us: u64, header: &SnapshotHeader, admission: &Admission) -> Received {
+        let hold_back_us = self.settings.hold_back_us;
+        let before = self.replica.newest().map(|newest| newest.id);
+        let waited = self
+            .replica
+            .waits_until(hold_back_us)
+            .is_some_and(|until| now_us < until);
+        let taken = self.replica.take(header, admission, now_us, &mut self.statistics);
+        if taken.completed_view {
+            self.inbox.tell(ClientEvent::ViewComplete);
+        }
+        if let Some(stale) = taken.stale {
+            self.inbox.tell(ClientEvent::UpstreamStale(stale));
+        }
+        let newest = self.replica.newest().map(|newest| newest.id);
+        let waits = self
+            .replica
+            .waits_until(hold_back_us)
+            .filter(|_| newest == Some(header.id));
+        let ends_a_wait = waited && before != newest;
+        // A part of a snapshot that waits for its others is news once they are here or it waited enough.
+        self.note_news(match waits {
+            Some(until) if !admission.begins_epoch() && !admission.commits() && !ends_a_wait => until,
+            _ => now_us,
+        });
+        Received::Snapshot {
+            shown: taken.shown,
+            stored: taken.stored,
+        }
+    }
+
+    fn note_news(&mut self, at_us: u64) {
+        if let Phase::Connected(link) = &mut self.phase {
+            link.note_news(at_us);
+        }
+    }
+
+    fn end(&mut self, ending: Ending) {
+        self.phase = Phase::Closed(ending);
+        self.inbox.tell(ClientEvent::Closed(ending));
+    }
+
+    /// Writes the next datagram to send into `out`, whose content is replaced; false when none is due. Also
+    /// does what time alone brings, so it is called at [`next_timer`](Client::next_timer) too.
+    pub fn poll_transmit(&mut self, now_us: u64, out: &mut Vec<u8>) -> bool {
+        let sent = match &mut self.phase {
+            Phase::Handshake(attempt) => {
+                if attempt.is_over(&self.settings, now_us) {
+                    self.end(Ending::Unanswered);
+                    return false;
+                }
+                attempt.poll(&self.settings, &self.nonce, now_us, out)
+            }
+            Phase::Connected(link) => {
+                if link.is_idle(now_us, self.idle_us) {
+                    self.end(Ending::Silent);
+                    return false;
+                }
+                let due = now_us >= link.speak_at(&self.settings);
+                if self.inbox.is_waiting() {
+                    self.inbox
+                        .pump(self.replica.display(), now_us, &mut self.statistics);
+                }
+                due && self.speak(now_us, out)
+            }
+            Phase::Leaving { .. } => self.say_goodbye(now_us, out),
+            Phase::Closed(_) => false,
+        };
+        if sent {
+            self.statistics.datagrams_sent += 1;
+            self.statistics.bytes_sent += out.len() as u64;
+        }
+        sent
+    }
+
+    fn speak(&mut self, now_us: u64, out: &mut Vec<u8>) -> bool {
+        let hold_back_us = self.settings.hold_back_us;
+        let Phase::Connected(link) = &mut self.phase else {
+            return false;
+        };
+        let Some(number) = link.begin(out) else {
+            self.end(Ending::Exhausted);
+            return false;
+        };
+        link.fill(&mut self.report, now_us);
+        let report = &mut self.report;
+        report.held = self.replica.report(now_us, hold_back_us);
+        let window = self.replica.window();
+        report.session_epoch = window.session_epoch();
+        report.generation = window.generation();
+        report.ask = window.asks();
+        report.refuse = window.refusing();
+        report.stream_epoch = self.replica.stream_epoch();
+        report.next_message = self.inbox.next_message();
+        self.inbox
+            .requests(self.replica.display(), now_us, &mut report.requests);
+        self.refusals.tell(&mut report.rejected);
+        out.put_u8(payload::REPORT);
+        report.encode(out);
+        let more = self
+            .replica
+            .waits_until(hold_back_us)
+            .filter(|until| now_us < *until);
+        link.finish(number, now_us, more, out)
+    }
+
+    fn say_goodbye(&mut self, now_us: u64, out: &mut Vec<u8>) -> bool {
+        let Phase::Leaving { link, sends, next_us } = &mut self.phase else {
+            return false;
+        };
+        if now_us < *next_us {
+            return false;
+        }
+        let sent = match link.begin(out) {
+            Some(number) => {
+                out.put_u8(payload::CLOSE);
+                out.put_u8(CloseReason::Left as u8);
+                link.finish(number, now_us, None, out)
+            }
+            None => false,
+        };
+        *sends = sends.saturating_sub(1);
+        *next_us = now_us.saturating_add(GOODBYE_GAP_US);
+        if *sends == 0 {
+            self.end(Ending::Left);
+        }
+        sent
+    }
+
+    /// When [`poll_transmit`](Client::poll_transmit) is to be called at the latest; `u64::MAX` once closed.
+    #[must_use]
+    pub fn next_timer(&self) -> u64 {
+        match &self.phase {
+            Phase::Handshake(attempt) => attempt.next_us(&self.settings),
+            Phase::Connected(link) => link.speak_at(&self.settings).min(link.idle_at(self.idle_us)),
+            Phase::Leaving { next_us, .. } => *next_us,
+            Phase::Closed(_) => u64::MAX,
+        }
+    }
+
+    /// Ends the session: the relay is told up to three times, then the client is closed.
+    pub fn leave(&mut self, now_us: u64) {
+        match core::mem::replace(&mut self.phase, Phase::Closed(Ending::Left)) {
+            Phase::Connected(link) => {
+                self.phase = Phase::Leaving {
+                    link,
+                    sends: GOODBYES,
+                    next_us: now_us,
+                };
+            }
+            Phase::Handshake(_) => self.end(Ending::Left),
+            over => self.phase = over,
+        }
+    }
+
+    /// Asks the relay for a full state in a new session epoch (SPEC WIN11). It is asked until that comes.
+    pub fn request_full_state(&mut self, now_us: u64) {
+        self.replica.refuse(RefuseReason::Requested);
+        self.note_news(now_us);
+    }
+
+    /// The next event for the game.
+    pub fn poll_event(&mut self) -> Option<ClientEvent> {
+        self.inbox.poll()
+    }
+}
+
+/// What can be read of a client.
+impl Client {
+    /// Where the client is.
+    #[must_use]
+    pub fn state(&self) -> SessionState {
+        match &self.phase {
+            Phase::Handshake(attempt) if attempt.is_challenged() => SessionState::Responding,
+            Phase::Handshake(_) => SessionState::Requesting,
+            Phase::Connected(_) => SessionState::Connected,
+            Phase::Leaving { .. } => SessionState::Leaving,
+            Phase::Closed(ending) => SessionState::Closed(*ending),
+        }
+    }
+
+    /// What is known now.
+    #[must_use]
+    pub fn display(&self) -> &Display {
+        self.replica.display()
+    }
+
+    /// What the last receive changed on the display.
+    #[must_use]
+    pub fn changes(&self) -> &[Shown] {
+        self.replica.display().changes()
+    }
+
+    /// The entries the last receive decoded, those that were too late to be shown included.
+    #[must_use]
+    pub fn decoded(&self) -> &[Entry] {
+        self.replica.entries()
+    }
+
+    /// The tables held as baselines, in no order.
+    pub fn tables(&self) -> impl Iterator<Item = (Held, TableView<'_>)> + '_ {
+        self.replica.tables()
+    }
+
+    /// The newest snapshot of which a part was taken.
+    #[must_use]
+    pub fn newest(&self) -> Option<&NewestSnapshot> {
+        self.replica.newest()
+    }
+
+    /// The schema of the stream, once known.
+    #[must_use]
+    pub fn schema(&self) -> Option<&Schema> {
+        self.replica.stream().map(|stream| &stream.schema)
+    }
+
+    /// Ordinal of the stream; 0 before any.
+    #[must_use]
+    pub fn stream_epoch(&self) -> u32 {
+        self.replica.stream_epoch()
+    }
+
+    /// The session epoch; 0 before any.
+    #[must_use]
+    pub fn session_epoch(&self) -> u32 {
+        self.replica.window().session_epoch()
+    }
+
+    /// The window generation.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.replica.window().generation()
+    }
+
+    /// What the client refuses to go on from, if anything.
+    #[must_use]
+    pub fn refusing(&self) -> Option<RefuseReason> {
+        self.replica.window().refusing()
+    }
+
+    /// True while the newest snapshot says that the upstream is lost.
+    #[must_use]
+    pub fn is_upstream_stale(&self) -> bool {
+        self.replica.is_stale()
+    }
+
+    /// The lease of a baseline, server microseconds (SPEC WIN9).
+    #[must_use]
+    pub fn lease_us(&self) -> u64 {
+        self.lease_us
+    }
+
+    /// Counters.
+    #[must_use]
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// Refusals by reason.
+    #[must_use]
+    pub fn refusals(&self) -> &RefusalCounts {
+        &self.refusals
+    }
+
+    /// Flips one bit of one record of a held table, for fault injection; false when nothing is held.
+    #[cfg(any(test, feature = "sim"))]
+    pub fn flip_bit(&mut self, seed: u64) -> bool {
+        self.replica.flip_bit(seed)
+    }
+}

@@ -1,0 +1,44 @@
+//! What a client is told once, at its start. All times are microseconds of the caller's clock.
+
+use crate::window::WindowLimits;
+use crate::wire::seal::INSECURE_TOKEN_KEY;
+
+/// Settings of one [`Client`](super::session::Client).
+#[derive(Clone, Debug)]
+pub struct ClientSettings {
+    /// The connect token as the backend gave it, at most
+    /// [`TOKEN_BYTES_MAX`](crate::wire::handshake::TOKEN_BYTES_MAX) bytes; empty in insecure mode.
+    pub token: Vec<u8>,
+    /// The key that belongs to the token; the public [`INSECURE_TOKEN_KEY`] in insecure mode.
+    pub token_key: [u8; 32],
+    /// Sizes of the baseline window.
+    pub limits: WindowLimits,
+    /// Wait before a Request or Response is sent again for the first time.
+    pub retry_first_us: u64,
+    /// Longest wait between two of them; each wait is 1.5 times the one before.
+    pub retry_most_us: u64,
+    /// How long an answer to the handshake is waited for in all.
+    pub connect_within_us: u64,
+    /// How long a snapshot of several parts waits for more of them before it is reported (SPEC TAB8).
+    pub hold_back_us: u64,
+    /// Shortest time between two reports.
+    pub report_gap_us: u64,
+    /// Longest time between two packets: ten a second (SPEC DEC8).
+    pub keepalive_us: u64,
+}
+
+impl Default for ClientSettings {
+    fn default() -> ClientSettings {
+        ClientSettings {
+            token: Vec::new(),
+            token_key: INSECURE_TOKEN_KEY,
+            limits: WindowLimits::default(),
+            retry_first_us: 100_000,
+            retry_most_us: 1_000_000,
+            connect_within_us: 30_000_000,
+            hold_back_us: 8_000,
+            report_gap_us: 5_000,
+            keepalive_us: 100_000,
+        }
+    }
+}
