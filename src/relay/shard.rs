@@ -362,8 +362,13 @@ impl Shard {
             return Err(DatagramRefusal::Cookie);
         }
         if let Some(place) = self.by_source.get(&(path.remote, client_nonce)).copied() {
-            // The welcome was lost or is late: say it again.
-            self.welcome(place, now_us, outbox);
+            // The welcome was lost or is late: say it again, but a replayed response is no lever.
+            let fresh = |session: &Session| {
+                !session.confirmed && now_us.saturating_sub(session.welcome_us) >= WELCOME_SPACING_US / 2
+            };
+            if matches!(self.sessions.get(place), Some(Some(session)) if fresh(session)) {
+                self.welcome(place, now_us, outbox);
+            }
             return Ok(());
         }
         let denial = if version != PROTOCOL_VERSION {

@@ -84,7 +84,7 @@ fn upper(bucket: usize) -> u64 {
     }
     let exponent = bucket / SPLIT - 1;
     let mantissa = bucket - exponent * SPLIT;
-    ((mantissa + 1) << exponent) - 1
+    u64::try_from((u128::from(mantissa + 1) << exponent) - 1).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
