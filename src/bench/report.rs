@@ -1,0 +1,430 @@
+//! The JSON report of a bench or demo, and what is derived from its counts and histograms.
+//!
+//! Every field is always present; a figure that is not known is null. Times are milliseconds, shares lie in 0..=1.
+//! All percentiles come from [`Report::histograms`], so reports of several hosts merge without loss.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::series::{Buckets, Series, SeriesSet};
+
+/// A count by reason.
+pub type Reasons = BTreeMap<String, u64>;
+
+/// Percentiles; null when nothing was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The median.
+    pub p50: Option<f64>,
+    /// 99 of 100 are not above it.
+    pub p99: Option<f64>,
+    /// 999 of 1000 are not above it.
+    pub p999: Option<f64>,
+    /// The largest.
+    pub max: Option<f64>,
+}
+
+impl Spread {
+    /// The spread of a series, its values divided by `unit`.
+    #[allow(clippy::cast_precision_loss)]
+    fn of(set: &SeriesSet, series: Series, unit: f64) -> Spread {
+        let at = |quantile| set.quantile(series, quantile).map(|value| value as f64 / unit);
+        Spread { p50: at(0.5), p99: at(0.99), p999: at(0.999), max: at(1.0) }
+    }
+}
+
+/// A whole report.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Version of the program.
+    pub version: String,
+    /// The command line.
+    pub command: String,
+    /// Seconds from the first client to the last check.
+    pub seconds: f64,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// The relay's address; `local` for one in this process.
+    pub target: String,
+    /// What the links did.
+    pub impairment: Impairment,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Clients.
+    pub clients: Clients,
+    /// The origin.
+    pub origin: Origin,
+    /// Datagrams down.
+    pub packets: Packets,
+    /// The oracle.
+    pub truth: TruthChecks,
+    /// Baseline windows.
+    pub window: Window,
+    /// Between shown snapshots at a client.
+    pub gap_ms: Spread,
+    /// Change at the origin to that entity's next record at the client.
+    pub starvation_ms: Spread,
+    /// Events of the world.
+    pub events: Events,
+    /// Inputs of players.
+    pub inputs: Inputs,
+    /// Table digests.
+    pub digest: DigestChecks,
+    /// Whole-packet full states after joining, by reason.
+    pub fallbacks: Option<Reasons>,
+    /// Records sent without a baseline, by reason.
+    pub complete_records: Option<Reasons>,
+    /// Origin publish to client decode, on one clock.
+    pub latency_ms: Spread,
+    /// What the relay used.
+    pub relay: Relay,
+    /// Playback, when rendering was asked for.
+    pub render: Option<serde_json::Value>,
+    /// Attacks, when they were asked for.
+    pub attacks: Vec<serde_json::Value>,
+    /// The bench itself.
+    pub bench: BenchLoad,
+    /// The thresholds asked for.
+    pub thresholds: Vec<String>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What the percentiles come from: value and count, microseconds, bytes or slots.
+    pub histograms: BTreeMap<String, Buckets>,
+}
+
+/// What the links did, each direction in words too.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Impairment {
+    /// Relay to client.
+    pub down: LinkFigures,
+    /// Client to relay.
+    pub up: LinkFigures,
+}
+
+/// One direction of the links.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkFigures {
+    /// In words.
+    pub text: String,
+    /// Share lost, each datagram by itself.
+    pub loss: f64,
+    /// Shares at which a burst of loss begins and ends.
+    pub burst_loss: Option<(f64, f64)>,
+    /// Delay of every datagram.
+    pub delay_ms: f64,
+    /// Extra delay, drawn evenly up to this.
+    pub jitter_ms: f64,
+    /// Share held back so that later ones overtake.
+    pub reorder: f64,
+    /// Share delivered twice.
+    pub duplicate: f64,
+    /// Datagrams given to the links.
+    pub sent: u64,
+    /// Lost on them.
+    pub lost: u64,
+    /// Copies made.
+    pub duplicated: u64,
+    /// Delivered after a later one.
+    pub reordered: u64,
+    /// Dropped because a link was full.
+    pub overflowed: u64,
+}
+
+/// Where it ran.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Processor cores this process may use.
+    pub cores: u64,
+    /// The kernel.
+    pub kernel: String,
+}
+
+/// Clients.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Clients {
+    /// Asked for.
+    pub requested: u64,
+    /// In a session at the end.
+    pub connected: u64,
+    /// Not in a session at the end: never let in, or lost and not back.
+    pub lost: u64,
+    /// Sessions that ended unasked and were followed by a new one.
+    pub reconnects: u64,
+    /// Clients that left by plan and were replaced (`--churn`).
+    pub churned: u64,
+    /// Why sessions ended unasked.
+    pub endings: Reasons,
+    /// Seconds in a session, all clients together.
+    pub session_seconds: f64,
+    /// First Request to first snapshot held.
+    pub joined_ms: Spread,
+    /// First Request to first complete view.
+    pub complete_ms: Spread,
+}
+
+/// The origin, as its stream shows it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Ticks seen.
+    pub ticks: Option<u64>,
+    /// The most entities alive.
+    pub entities_max: Option<u64>,
+    /// Ticks a second while the bench ran.
+    pub hz: Option<f64>,
+}
+
+/// Datagrams from the relay to the clients.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Packets {
+    /// That reached a client's socket, before the impaired link.
+    pub sent: u64,
+    /// That came out of the link, copies included.
+    pub received: u64,
+    /// That a client refused, or whose snapshot it refused, by reason.
+    pub rejected: Reasons,
+    /// Bytes of UDP payload received.
+    pub bytes: u64,
+    /// The same for each client and second in a session.
+    pub bytes_per_client_per_s: Option<f64>,
+    /// Bytes of one datagram.
+    pub bytes_per_packet: Spread,
+    /// Datagrams from the clients to the relay, after the impaired link.
+    pub up: u64,
+    /// Their bytes.
+    pub up_bytes: u64,
+}
+
+/// The oracle.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TruthChecks {
+    /// Whole tables compared: held baselines now and then, every client's view at the end.
+    pub tables_checked: u64,
+    /// Decoded records compared with what the origin published.
+    pub records_checked: u64,
+    /// Records, removals or members that differ.
+    pub mismatches: u64,
+    /// Entities that should be in view at the end and are not.
+    pub missing_at_end: u64,
+    /// Records of entities outside the view.
+    pub leaks: u64,
+    /// Records whose tick of the origin's never came to be compared with.
+    pub unchecked: u64,
+    /// The first few differences in words.
+    pub examples: Vec<String>,
+}
+
+/// Baseline windows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// Commits applied at clients.
+    pub advances: u64,
+    /// Slots in use at each snapshot.
+    pub slots_in_use: Spread,
+    /// Ticks at which a session got no snapshot, for any reason, as the relay counts.
+    pub withheld_ticks: Option<u64>,
+    /// Share of snapshots that found the window full.
+    pub full_share: Option<f64>,
+    /// A client's wish for an advance to its commit.
+    pub advance_ms: Spread,
+}
+
+/// Events of the world.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Events {
+    /// That clients should have got: from the first one each got to the last.
+    pub sent: u64,
+    /// Delivered.
+    pub delivered: u64,
+    /// Delivered again.
+    pub duplicated: u64,
+    /// Delivered after a later one.
+    pub out_of_order: u64,
+    /// Delivered, but never published.
+    pub unknown: u64,
+    /// Origin publish to delivery.
+    pub late_ms: Spread,
+}
+
+/// Inputs of players; null while no client sends any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Inputs {
+    /// Sent.
+    pub sent: Option<u64>,
+    /// Delivered to the origin.
+    pub delivered: Option<u64>,
+    /// Delivered again.
+    pub duplicated: Option<u64>,
+    /// That the client was told are lost.
+    pub reported_lost: Option<u64>,
+}
+
+/// Table digests, as clients count them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DigestChecks {
+    /// Compared.
+    pub checked: u64,
+    /// That differed.
+    pub mismatches: u64,
+    /// Mismatches followed by a full state.
+    pub healed: u64,
+}
+
+/// What the relay used while the bench ran; null without `--admin`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Relay {
+    /// Processor seconds.
+    pub cpu_s: Option<f64>,
+    /// Resident memory; of the whole process where the relay shares one with the bench.
+    pub rss_bytes: Option<u64>,
+    /// Datagrams sent.
+    pub packets: Option<u64>,
+    /// Datagrams sent for each processor second.
+    pub packets_per_cpu_s: Option<f64>,
+    /// Planning and encoding.
+    pub encode_ns_per_packet: Option<f64>,
+    /// Sealing.
+    pub seal_ns_per_packet: Option<f64>,
+    /// Send calls.
+    pub send_ns_per_packet: Option<f64>,
+}
+
+/// The bench itself: whether its own figures can be trusted (FAULTS 96).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BenchLoad {
+    /// Threads that ran clients.
+    pub threads: u64,
+    /// The busiest thread's processor time as a share of the time that passed.
+    pub cpu_share: f64,
+    /// How late the bench was for its own timers.
+    pub late_ms: Spread,
+    /// Timers that were more than 20 ms late.
+    pub overruns: u64,
+    /// Datagrams the kernel dropped at full socket buffers, on the whole host while the bench ran.
+    pub kernel_drops: Option<u64>,
+    /// How latencies were measured: `one clock`, or why they were not.
+    pub clock: String,
+    /// True when the bench was the bottleneck.
+    pub saturated: bool,
+    /// What a reader should know, in words.
+    pub notes: Vec<String>,
+}
+
+/// The verdict.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// True when nothing failed.
+    pub ok: bool,
+    /// What failed, each with its figure.
+    pub failed: Vec<String>,
+}
+
+impl Report {
+    /// Fills in everything that is derived from counts and histograms, the verdict last.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn derive(&mut self, set: &SeriesSet) {
+        let ms = |series| Spread::of(set, series, 1000.0);
+        self.clients.joined_ms = ms(Series::Joined);
+        self.clients.complete_ms = ms(Series::Complete);
+        self.gap_ms = ms(Series::Gap);
+        self.latency_ms = ms(Series::Latency);
+        self.starvation_ms = ms(Series::Starvation);
+        self.events.late_ms = ms(Series::EventLate);
+        self.window.advance_ms = ms(Series::Advance);
+        self.bench.late_ms = ms(Series::BenchLate);
+        self.window.slots_in_use = Spread::of(set, Series::Slots, 1.0);
+        self.packets.bytes_per_packet = Spread::of(set, Series::PacketBytes, 1.0);
+        self.window.full_share = set.of(Series::Slots).filter(|slots| !slots.is_empty()).map(|slots| {
+            let full = slots.count_between(crate::limits::WINDOW_SLOTS as u64, u64::MAX);
+            full as f64 / slots.len() as f64
+        });
+        let seconds = self.clients.session_seconds;
+        self.packets.bytes_per_client_per_s = (seconds > 0.0).then(|| self.packets.bytes as f64 / seconds);
+        let cpu_s = self.relay.cpu_s.filter(|cpu_s| *cpu_s > 0.0);
+        self.relay.packets_per_cpu_s =
+            self.relay.packets.zip(cpu_s).map(|(packets, cpu_s)| packets as f64 / cpu_s);
+        self.histograms = set.to_buckets();
+        self.verdict = super::verdict::judge(self);
+    }
+
+    /// As JSON with a final line break.
+    ///
+    /// # Errors
+    /// None in practice: every key is a string and every number finite.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(&Compact(self)).map(|mut text| {
+            text.push('\n');
+            text
+        })
+    }
+}
+
+/// A report whose figures are rounded to a thousandth.
+struct Compact<'a>(&'a Report);
+
+impl Serialize for Compact<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let value = serde_json::to_value(self.0).map_err(serde::ser::Error::custom)?;
+        rounded(value).serialize(serializer)
+    }
+}
+
+fn rounded(value: serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            number.as_f64().map_or(Value::Null, |float| Value::from((float * 1000.0).round() / 1000.0))
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(rounded).collect()),
+        Value::Object(fields) => Value::Object(fields.into_iter().map(|(key, item)| (key, rounded(item))).collect()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names scripts rely on are all there, known or not.
+    #[test]
+    fn every_promised_field_is_present() {
+        let report = Report::default();
+        let json: serde_json::Value = serde_json::from_str(&report.to_json().expect("writes")).expect("is JSON");
+        let promised = [
+            "version command seconds seed impairment machine.cores machine.kernel",
+            "clients.requested clients.connected clients.lost clients.joined_ms.p50 clients.joined_ms.p99 clients.joined_ms.max",
+            "clients.complete_ms.p50 clients.complete_ms.p99 clients.complete_ms.max",
+            "origin.ticks origin.entities_max origin.hz",
+            "packets.sent packets.received packets.rejected packets.bytes packets.bytes_per_client_per_s",
+            "packets.bytes_per_packet.p50 packets.bytes_per_packet.p99 packets.bytes_per_packet.max",
+            "truth.tables_checked truth.records_checked truth.mismatches truth.missing_at_end truth.leaks",
+            "window.advances window.slots_in_use.p50 window.slots_in_use.p99 window.slots_in_use.max",
+            "window.withheld_ticks window.full_share window.advance_ms.p50 window.advance_ms.p99",
+            "gap_ms.p50 gap_ms.p99 gap_ms.max starvation_ms.p99 starvation_ms.max",
+            "events.sent events.delivered events.duplicated events.out_of_order events.late_ms.p50 events.late_ms.p99",
+            "inputs.sent inputs.delivered inputs.duplicated inputs.reported_lost",
+            "digest.checked digest.mismatches digest.healed fallbacks complete_records",
+            "latency_ms.p50 latency_ms.p99 latency_ms.max",
+            "relay.cpu_s relay.rss_bytes relay.packets_per_cpu_s relay.encode_ns_per_packet",
+            "relay.seal_ns_per_packet relay.send_ns_per_packet render attacks verdict.ok verdict.failed",
+        ];
+        for path in promised.iter().flat_map(|line| line.split(' ')) {
+            let pointer = format!("/{}", path.replace('.', "/"));
+            assert!(json.pointer(&pointer).is_some(), "{path} is missing");
+        }
+    }
+
+    #[test]
+    fn reports_survive_their_json() {
+        let mut set = SeriesSet::default();
+        (1..500).for_each(|value| set.record(Series::Latency, value * 40));
+        let mut report = Report { seed: 7, ..Report::default() };
+        report.fallbacks = Some(Reasons::from([("lease_over".to_owned(), 2)]));
+        report.derive(&set);
+        let again: Report = serde_json::from_str(&report.to_json().expect("writes")).expect("reads");
+        assert_eq!((again.seed, &again.fallbacks), (7, &report.fallbacks));
+        assert_eq!(again.histograms, report.histograms);
+        assert_eq!(again.latency_ms.max, report.latency_ms.max);
+        assert!(again.verdict.failed.iter().any(|line| line.contains("records_checked")), "{:?}", again.verdict);
+    }
+}

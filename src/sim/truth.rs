@@ -1,0 +1,351 @@
+//! The oracle: what every entity's record was at every frame, kept in the plainest way.
+//!
+//! It shares no code with the relay's world: a map from entity to the list of its records. It takes in what was
+//! delivered to the relay, so a tick that was lost on the way is no truth. Old versions are forgotten after
+//! [`HORIZON_US`] of relay time, far longer than anything can be under way.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::hasher::EntityHasher;
+use crate::sequence::Tick;
+use crate::state::entity::Entity;
+use crate::state::record::Record;
+use crate::state::update::{Despawn, Observation, Spawn, TickUpdate};
+
+/// How long versions are remembered.
+pub const HORIZON_US: u64 = 25_000_000;
+
+/// One published frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameFact {
+    /// Its tick at the relay.
+    pub tick: Tick,
+    /// Its stream.
+    pub stream_epoch: u32,
+    /// Its time, server microseconds.
+    pub server_us: u64,
+    /// How many updates of the stream it holds.
+    version: u64,
+    /// When it was published, virtual time.
+    at_us: u64,
+}
+
+/// What was true of an entity at a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fact<'a> {
+    /// It lived, with this record.
+    Alive(&'a Record),
+    /// It had ended: when and why.
+    Ended {
+        /// When, server microseconds.
+        at_us: u64,
+        /// The game's reason.
+        reason: u8,
+    },
+    /// It had not begun.
+    Unborn,
+    /// There was never such an entity, or it was forgotten.
+    Unknown,
+}
+
+#[derive(Debug, Default)]
+struct Life {
+    /// Records by the version from which they hold.
+    versions: VecDeque<(u64, Record)>,
+    ended: Option<(u64, u64, u8)>,
+}
+
+#[derive(Debug)]
+struct Stream {
+    epoch: u32,
+    on_change: bool,
+    version: u64,
+    lives: HashMap<Entity, Life, EntityHasher>,
+    /// Who lives under an id.
+    current: HashMap<u32, Entity, EntityHasher>,
+    alive: Vec<Entity>,
+}
+
+/// Every frame there was, and every record in it.
+#[derive(Debug, Default)]
+pub struct Truth {
+    frames: VecDeque<FrameFact>,
+    streams: VecDeque<Stream>,
+}
+
+impl Truth {
+    /// A new stream begins; the last one's frames stay known for a while.
+    pub fn begin_stream(&mut self, epoch: u32, on_change: bool) {
+        self.streams.push_back(Stream {
+            epoch,
+            on_change,
+            version: 0,
+            lives: HashMap::default(),
+            current: HashMap::default(),
+            alive: Vec::new(),
+        });
+    }
+
+    /// An update was published as `tick`.
+    pub fn publish(&mut self, tick: Tick, update: &TickUpdate, at_us: u64) {
+        let Some(stream) = self.streams.back_mut() else { return };
+        stream.apply(update);
+        let (stream_epoch, version) = (stream.epoch, stream.version);
+        self.frames.push_back(FrameFact { tick, stream_epoch, server_us: update.server_us, version, at_us });
+    }
+
+    /// The last frame was published again as `tick`.
+    pub fn hold(&mut self, tick: Tick, at_us: u64) {
+        if let Some(last) = self.frames.back().copied() {
+            self.frames.push_back(FrameFact { tick, at_us, ..last });
+        }
+    }
+
+    /// The frame of a tick.
+    #[must_use]
+    pub fn frame(&self, tick: Tick) -> Option<&FrameFact> {
+        let first = self.frames.front()?;
+        let index = usize::try_from(tick.since(first.tick)).ok()?;
+        self.frames.get(index).filter(|frame| frame.tick == tick)
+    }
+
+    /// The newest frame.
+    #[must_use]
+    pub fn newest(&self) -> Option<&FrameFact> {
+        self.frames.back()
+    }
+
+    /// What was true of an entity at a frame.
+    #[must_use]
+    pub fn at(&self, frame: &FrameFact, entity: Entity) -> Fact<'_> {
+        let stream = self.streams.iter().rev().find(|stream| stream.epoch == frame.stream_epoch);
+        let Some(life) = stream.and_then(|stream| stream.lives.get(&entity)) else { return Fact::Unknown };
+        if let Some((since, at_us, reason)) = life.ended
+            && since <= frame.version
+        {
+            return Fact::Ended { at_us, reason };
+        }
+        // Versions asked for are near the end: look from there.
+        match life.versions.iter().rev().find(|(since, _)| *since <= frame.version) {
+            Some((_, record)) => Fact::Alive(record),
+            None => Fact::Unborn,
+        }
+    }
+
+    /// Who lives in the newest frame.
+    #[must_use]
+    pub fn living(&self) -> &[Entity] {
+        self.streams.back().map_or(&[], |stream| &stream.alive)
+    }
+
+    /// Forgets what is older than the horizon.
+    pub fn forget(&mut self, now_us: u64) {
+        let mut oldest = None;
+        while let Some(frame) = self.frames.front()
+            && frame.at_us + HORIZON_US < now_us
+            && self.frames.len() > 1
+        {
+            self.frames.pop_front();
+        }
+        if let Some(frame) = self.frames.front() {
+            oldest = Some((frame.stream_epoch, frame.version));
+        }
+        let Some((epoch, version)) = oldest else { return };
+        self.streams.retain(|stream| stream.epoch >= epoch);
+        for stream in self.streams.iter_mut().filter(|stream| stream.epoch == epoch) {
+            stream.lives.retain(|_, life| life.ended.is_none_or(|(since, ..)| since >= version));
+            for life in stream.lives.values_mut() {
+                while life.versions.get(1).is_some_and(|(since, _)| *since <= version) {
+                    life.versions.pop_front();
+                }
+            }
+        }
+    }
+
+    /// Falsifies the newest version of some living entity's record; false when nobody lives. To show that a
+    /// wrong record is reported.
+    pub fn falsify(&mut self, pick: usize) -> bool {
+        let Some(stream) = self.streams.back_mut() else { return false };
+        let Some(entity) = stream.alive.get(pick % stream.alive.len().max(1)) else { return false };
+        let newest = stream.lives.get_mut(entity).and_then(|life| life.versions.back_mut());
+        newest.is_some_and(|(_, record)| {
+            record.extras[0] ^= 1;
+            true
+        })
+    }
+
+    /// Adds an entity that never was; false before the first stream. To show that a missing one is reported.
+    pub fn invent(&mut self) -> bool {
+        let Some(stream) = self.streams.back_mut() else { return false };
+        let entity = Entity { id: u32::MAX, generation: u32::MAX };
+        stream.begin(&Spawn { entity, class: 0, at_us: 0 });
+        true
+    }
+}
+
+impl Stream {
+    fn apply(&mut self, update: &TickUpdate) {
+        self.version += 1;
+        for Despawn { entity, at_us, reason } in &update.despawned {
+            self.end(*entity, *at_us, *reason);
+        }
+        if update.keyframe {
+            let named: std::collections::HashSet<Entity> =
+                update.spawned.iter().map(|spawn| spawn.entity).collect();
+            for entity in self.alive.clone() {
+                if !named.contains(&entity) {
+                    self.end(entity, update.server_us, 0);
+                }
+            }
+        }
+        for spawn in &update.spawned {
+            self.begin(spawn);
+        }
+        for Observation { entity, segment, segment_us, motion } in &update.observed {
+            self.change(*entity, |record| {
+                if *segment != record.segment {
+                    (record.segment, record.segment_us) = (*segment, *segment_us);
+                }
+                record.motion = *motion;
+            });
+        }
+        for extras in &update.extras {
+            self.change(extras.entity, |record| {
+                for field in (0..record.extras.len()).filter(|field| extras.mask >> field & 1 == 1) {
+                    record.extras[field] = extras.values[field];
+                }
+            });
+        }
+        if self.on_change {
+            self.rest_the_others(update);
+        }
+    }
+
+    fn begin(&mut self, spawn: &Spawn) {
+        let Spawn { entity, class, at_us } = *spawn;
+        match self.current.get(&entity.id).copied() {
+            Some(same) if same == entity => return,
+            Some(other) => self.end(other, at_us, 0),
+            None => {}
+        }
+        self.current.insert(entity.id, entity);
+        self.alive.push(entity);
+        let life = self.lives.entry(entity).or_default();
+        life.versions.push_back((self.version, Record::born(entity, class, at_us)));
+    }
+
+    fn end(&mut self, entity: Entity, at_us: u64, reason: u8) {
+        if self.current.get(&entity.id) == Some(&entity) {
+            self.current.remove(&entity.id);
+            self.alive.retain(|other| *other != entity);
+            if let Some(life) = self.lives.get_mut(&entity) {
+                life.ended = Some((self.version, at_us, reason));
+            }
+        }
+    }
+
+    fn change(&mut self, entity: Entity, change: impl FnOnce(&mut Record)) {
+        let Some(life) = self.lives.get_mut(&entity) else { return };
+        let Some((since, record)) = life.versions.back_mut() else { return };
+        if *since == self.version {
+            return change(record);
+        }
+        let mut changed = *record;
+        change(&mut changed);
+        if changed != *record {
+            life.versions.push_back((self.version, changed));
+        }
+    }
+
+    /// On-change streams: who is not named is at rest from this tick (SPEC ENT9).
+    fn rest_the_others(&mut self, update: &TickUpdate) {
+        let named: std::collections::HashSet<Entity, EntityHasher> =
+            update.observed.iter().map(|observation| observation.entity).collect();
+        for index in 0..self.alive.len() {
+            let entity = self.alive[index];
+            if !named.contains(&entity) {
+                self.change(entity, |record| {
+                    if let Some(motion) = record.motion.as_mut() {
+                        motion.at_rest = true;
+                    }
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::scenario::{Scenario, SimSettings};
+    use crate::sim::world::SimWorld;
+    use crate::state::world::World;
+    use std::sync::Arc;
+
+    /// Two independent readings of the same updates agree at every frame: the oracle's and the relay's world's.
+    /// So does what the origin meant.
+    #[test]
+    fn the_oracle_the_world_and_the_origin_agree() {
+        for seed in 0..30 {
+            let plan = Scenario::draw(seed, &SimSettings::default()).world;
+            let mut origin = SimWorld::new(seed, 0, plan, false, seed * 1_000_000);
+            let mut world = World::new(Arc::clone(origin.schema()), 1, 520);
+            let mut truth = Truth::default();
+            truth.begin_stream(1, plan.on_change);
+            let mut tick = Tick(u32::MAX - 100);
+            let mut missed = false;
+            for step in 0..400u64 {
+                let interval_us = origin.interval_us();
+                let mut update = origin.step(interval_us);
+                // Some ticks are lost; a keyframe mends that.
+                if step > 0 && step % 50 > 40 {
+                    missed = true;
+                    continue;
+                }
+                if step == 0 || core::mem::take(&mut missed) {
+                    update = origin.keyframe();
+                }
+                let frame = world.advance(tick, &update).expect("time never falls");
+                assert_eq!(world.refused(), [], "seed {seed}");
+                truth.publish(tick, &update, step * 50_000);
+                if step % 60 == 0 {
+                    truth.forget(step * 50_000);
+                }
+                let fact = *truth.frame(tick).expect("published");
+                assert_eq!(truth.living().len(), frame.live());
+                for (_, record) in frame.records() {
+                    assert_eq!(truth.at(&fact, record.entity), Fact::Alive(record), "seed {seed}, step {step}");
+                }
+                for body in origin.bodies() {
+                    assert_eq!(truth.at(&fact, body.entity), Fact::Alive(&body.record()), "seed {seed}, step {step}");
+                }
+                tick = tick.next();
+            }
+        }
+    }
+
+    #[test]
+    fn history_answers_for_every_frame_until_the_horizon() {
+        let entity = Entity { id: 1, generation: 0 };
+        let mut truth = Truth::default();
+        truth.begin_stream(3, false);
+        let extras = |value| crate::state::update::ExtraUpdate { entity, mask: 1, values: [value; 8] };
+        truth.publish(Tick(9), &TickUpdate::default(), 0);
+        let spawned = vec![Spawn { entity, class: 0, at_us: 5 }];
+        truth.publish(Tick(10), &TickUpdate { spawned, extras: vec![extras(1)], ..TickUpdate::default() }, 1);
+        truth.hold(Tick(11), 2);
+        truth.publish(Tick(12), &TickUpdate { extras: vec![extras(2)], ..TickUpdate::default() }, 3);
+        let despawned = vec![Despawn { entity, at_us: 7, reason: 4 }];
+        truth.publish(Tick(13), &TickUpdate { despawned, ..TickUpdate::default() }, 4);
+        let value = |truth: &Truth, tick| match truth.at(truth.frame(Tick(tick)).expect("known"), entity) {
+            Fact::Alive(record) => Ok(record.extras[0]),
+            other => Err(format!("{other:?}")),
+        };
+        assert_eq!(value(&truth, 9), Err("Unborn".to_owned()));
+        assert_eq!((value(&truth, 10), value(&truth, 11), value(&truth, 12)), (Ok(1), Ok(1), Ok(2)));
+        assert_eq!(value(&truth, 13), Err("Ended { at_us: 7, reason: 4 }".to_owned()));
+        assert_eq!((truth.frame(Tick(14)), truth.frame(Tick(8))), (None, None));
+        truth.forget(HORIZON_US + 4);
+        assert_eq!((truth.frame(Tick(11)), value(&truth, 12)), (None, Ok(2)));
+    }
+}
