@@ -133,6 +133,39 @@ pub const IMPAIRMENT_QUEUE_MAX: usize = 4096;
 /// The longest delay, jitter or hold of an impaired link, in microseconds.
 pub const IMPAIRMENT_DELAY_MAX_US: u64 = 60_000_000;
 
+/// Shards of one relay: their index travels in 8 bits of a connection id, and no host has more cores to give.
+pub const SHARDS_MAX: usize = 64;
+/// Sessions of one relay: beyond, one host's network is the bound.
+pub const SESSIONS_MAX: usize = 1 << 20;
+/// The longest a shard waits for anything, in microseconds: its timers are due that often.
+pub const SHARD_WAIT_US: u64 = 20_000;
+/// Receive batches a shard takes before it looks at frames and timers again (THREATS 91: a flood never stops ticks).
+pub const RECEIVE_BATCHES_PER_TURN: usize = 16;
+/// Datagrams of other shards' sessions under way between shards, for each shard; the newest is dropped above.
+pub const LETTERS_MAX: usize = 256;
+/// Time between two exports of a shard's counters, in microseconds.
+pub const EXPORT_EVERY_US: u64 = 100_000;
+/// A shard that has not turned for this long is stalled, and the relay is not live, in microseconds.
+pub const SHARD_STALLED_US: u64 = 5_000_000;
+/// Sessions in one page of the admin's list.
+pub const SESSIONS_PAGE_MAX: usize = 1000;
+/// The least and the most time between two attempts to reach the upstream, in microseconds.
+pub const UPSTREAM_BACKOFF_US: (u64, u64) = (50_000, 2_000_000);
+/// Time in which a connection to the upstream must be up, a name resolved included, in microseconds.
+pub const UPSTREAM_CONNECT_US: u64 = 3_000_000;
+/// An upstream connection that says nothing for this long is given up, in microseconds.
+pub const UPSTREAM_SILENCE_US: u64 = 10_000_000;
+/// The least time without a tick after which the last frame is repeated, in microseconds; three tick periods where
+/// that is longer.
+pub const HOLD_AFTER_US: u64 = 100_000;
+/// Time without a tick after which repeated frames are marked stale, and come once in this time, in microseconds.
+pub const STALE_AFTER_US: u64 = 1_000_000;
+/// An origin later than this against its schedule moves the schedule, in microseconds; three tick periods where
+/// that is longer. Less is caught up.
+pub const ORIGIN_LATE_MAX_US: u64 = 100_000;
+/// Published ticks that an origin keeps for whoever checks against them; the newest is dropped above.
+pub const TRUTH_TICKS_MAX: usize = 1024;
+
 const _: () = assert!(WINDOW_ASK_AT < WINDOW_SLOTS);
 const _: () = assert!(UPSTREAM_TOKEN_MAX + 64 <= UPSTREAM_REQUEST_MAX);
 const _: () = assert!(SUBSCRIBER_QUEUE_MAX >= 3 * UPSTREAM_FRAME_MAX);
@@ -142,3 +175,5 @@ const _: () = assert!(SLOTS_MAX.is_multiple_of(CHUNK_SLOTS));
 const _: () = assert!(DATAGRAM_MAX <= SEND_SLOT_BYTES && SEND_SLOT_BYTES <= RECEIVE_SLOT_BYTES);
 const _: () = assert!(SCHEMA_BYTES_MAX + 128 <= DATAGRAM_MAX);
 const _: () = assert!(ARENA_FRAMES as u64 * 1_000_000 / 120 >= LEASE_US);
+const _: () = assert!(SHARDS_MAX <= 256 && PARTS_PER_TICK <= BATCH_DATAGRAMS);
+const _: () = assert!(UPSTREAM_BACKOFF_US.0 < UPSTREAM_BACKOFF_US.1);

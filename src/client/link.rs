@@ -171,3 +171,14 @@ impl Link {
         true
     }
 }
+
+#[cfg(test)]
+impl Link {
+    /// What receiving may change, the replay window aside, as text.
+    pub(super) fn fingerprint(&self) -> String {
+        format!(
+            "{:?}",
+            (self.heard_us, self.received, self.received_count, self.news_us)
+        )
+    }
+}

@@ -297,7 +297,7 @@ impl Replica {
             statistics.reinstated += self.display.reinstate(moment, record);
         }
         if completed_view {
-            let as_of = header.base.unwrap_or(header.id);
+            let as_of = header.base.unwrap_or(header.id.minus(1));
             statistics.reconciled += self.display.reconcile(moment, as_of, record);
         }
     }

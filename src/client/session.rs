@@ -590,3 +590,21 @@ impl Client {
         self.replica.flip_bit(seed)
     }
 }
+
+#[cfg(test)]
+impl Client {
+    /// Everything that receiving may change, counters aside, as text.
+    pub(super) fn fingerprint(&self) -> String {
+        let link = match &self.phase {
+            Phase::Connected(link) => link.fingerprint(),
+            _ => format!("{:?}", self.state()),
+        };
+        let told = (
+            self.inbox.next_message(),
+            self.inbox.is_waiting(),
+            self.idle_us,
+            self.lease_us,
+        );
+        format!("{link} {told:?} {:?}", self.replica)
+    }
+}

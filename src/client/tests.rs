@@ -1,1 +1,8 @@
+//! The client against a hand-made relay: wire, codec and the relay's half of the window, no relay core.
 
+mod faults;
+mod handshake;
+mod hostile;
+mod network;
+mod relay;
+mod rules;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram, with_local_recorder};
 
 use super::catalogue::{self, MICROS, NANOS, THOUSANDTHS};
-use super::figures::IngestFigures;
 use super::recorder::RelayRecorder;
-use crate::net::clock::monotonic_us;
+use super::status::RelayStatus;
+use crate::client::refusal::Refusal;
 use crate::net::errno::{ErrnoCounts, ErrnoKind};
 use crate::relay::counters::{self as core, DatagramRefusal, Withheld};
 use crate::window::send::RestartReason;
@@ -374,4 +374,18 @@ impl ShardMetrics {
         self.send.tell(&mut looped.send_ns);
         self.delay.tell(&mut looped.delay_us);
     }
+}
+
+/// The words of what clients refuse, and one for codes nobody knows.
+fn rejection_words() -> impl Iterator<Item = String> {
+    words(Refusal::all(), Refusal::label).chain(["unknown".to_owned()])
+}
+
+/// Totals by code in the order of the words.
+fn rejections(by_code: &[u64]) -> Vec<u64> {
+    let of = |refusal: Refusal| by_code.get(usize::from(refusal.code())).copied().unwrap_or(0);
+    let known: Vec<u64> = Refusal::all().map(of).collect();
+    let all: u64 = by_code.iter().sum();
+    let unknown = all.saturating_sub(known.iter().sum());
+    known.into_iter().chain([unknown]).collect()
 }

@@ -77,17 +77,20 @@ pub enum Withheld {
     Unwelcomed,
     /// The shard fell behind: a newer frame superseded this one.
     Overrun,
+    /// The client refuses what it holds and was given a new session epoch only just now.
+    RestartPacing,
 }
 
 impl Withheld {
     /// Every reason.
-    pub const ALL: [Withheld; 6] = [
+    pub const ALL: [Withheld; 7] = [
         Withheld::Slot,
         Withheld::JoinPacing,
         Withheld::Budget,
         Withheld::Silent,
         Withheld::Unwelcomed,
         Withheld::Overrun,
+        Withheld::RestartPacing,
     ];
 
     /// The word used in metrics.
@@ -100,6 +103,7 @@ impl Withheld {
             Withheld::Silent => "silent",
             Withheld::Unwelcomed => "unwelcomed",
             Withheld::Overrun => "overrun",
+            Withheld::RestartPacing => "restart_pacing",
         }
     }
 }
@@ -309,5 +313,5 @@ const _: () = assert!(REJECTED_MAX <= 64);
 const _: () = {
     // `as usize` on these enums indexes their counters: the lists are in order of declaration.
     assert!(DatagramRefusal::ALL.len() == DatagramRefusal::NoRoom as usize + 1);
-    assert!(Withheld::ALL.len() == Withheld::Overrun as usize + 1);
+    assert!(Withheld::ALL.len() == Withheld::RestartPacing as usize + 1);
 };

@@ -179,6 +179,10 @@ pub fn serve(
     }
     let chosen = session.choose_base(arena);
     let restarted = session.restart_if_wanted(now_us, chosen.err(), counters);
+    if session.waits_for_restart(now_us) {
+        counters.withhold(Withheld::RestartPacing);
+        return false;
+    }
     let base = if restarted { None } else { chosen.ok().flatten() };
     session.advance_if_asked(now_us, base, arena, counters);
     let base_complete = base.is_some_and(|base| {
@@ -187,6 +191,7 @@ pub fn serve(
             .find(base.id)
             .is_some_and(|b| b.table.is_complete())
     });
+    session.whole |= base_complete;
     if base_complete && session.complete_us.is_none() {
         session.complete_us = Some(now_us);
         counters
@@ -194,7 +199,12 @@ pub fn serve(
             .observe(now_us.saturating_sub(session.created_us));
     }
     let begun = (kitchen.stopwatch)();
-    let requests = core::mem::take(&mut session.requests);
+    let mut requests = core::mem::take(&mut session.requests);
+    if now_us.saturating_sub(session.requests_us) < REQUEST_SPACING_US {
+        requests.clear();
+    } else if !requests.is_empty() {
+        session.requests_us = now_us;
+    }
     let table = base
         .and_then(|base| session.window.find(base.id))
         .map(|held| &held.table);
@@ -213,6 +223,9 @@ pub fn serve(
     };
     sending.send(session, arena, frame, kitchen.budget, now_us, outbox, counters)
 }
+
+/// Least time between two answers to requests for single records, microseconds (FAULTS 38).
+const REQUEST_SPACING_US: u64 = 100_000;
 
 /// Why nothing is planned for a session at this tick.
 fn reason_to_wait(session: &Session, frame: &Frame, now_us: u64) -> Option<Withheld> {
@@ -247,8 +260,7 @@ impl Sending<'_> {
         counters: &mut Counters,
     ) -> bool {
         let needed = self.bodies.parts().len();
-        let joining = session.complete_us.is_none();
-        if joining && needed > 2 && now_us.saturating_sub(session.heavy_us) < JOIN_SPACING_US {
+        if !session.whole && needed > 2 && now_us.saturating_sub(session.heavy_us) < JOIN_SPACING_US {
             counters.withhold(Withheld::JoinPacing);
             return false;
         }

@@ -33,6 +33,8 @@ pub struct Session {
     pub connection: u64,
     /// Where the client is.
     pub path: Path,
+    /// Where it was when it joined.
+    pub source: std::net::SocketAddr,
     /// The client's randomness of the handshake: tells a repeated response from a new session.
     pub client_nonce: [u8; 16],
     /// The relay's randomness.
@@ -63,6 +65,8 @@ pub struct Session {
     pub round_trip_us: Option<u32>,
     /// When the view was first complete.
     pub complete_us: Option<u64>,
+    /// The view has been complete in this session epoch.
+    pub whole: bool,
     /// When the last candidate was sent.
     pub candidate_us: u64,
     /// When the last heavy snapshot was sent while joining.
@@ -71,6 +75,8 @@ pub struct Session {
     pub digest_us: u64,
     /// Entities asked for by the client, as (id, generation).
     pub requests: Vec<(u32, u32)>,
+    /// When requested records were sent last.
+    pub requests_us: u64,
     /// Budget: bytes that may be sent now.
     pub tokens: i64,
     /// When the budget was filled last.
@@ -124,6 +130,7 @@ impl Session {
         Session {
             connection: opening.connection,
             path: opening.path,
+            source: opening.path.remote,
             client_nonce: opening.client_nonce,
             relay_nonce: opening.relay_nonce,
             sealer: opening.sealer,
@@ -139,10 +146,12 @@ impl Session {
             stream_epoch_known: 0,
             round_trip_us: None,
             complete_us: None,
+            whole: false,
             candidate_us: 0,
             heavy_us: 0,
             digest_us: now_us,
             requests: Vec::new(),
+            requests_us: 0,
             tokens: 0,
             tokens_us: now_us,
             served: None,
@@ -286,7 +295,7 @@ impl Session {
             leased && arena.frame(held.held.id).is_some()
         });
         let age = |held: Held| core::cmp::Reverse(held.id.age_at(frame.tick));
-        let best = if self.complete_us.is_some() {
+        let best = if self.whole {
             usable.max_by_key(|held| age(held.held))
         } else {
             usable.max_by_key(|held| (held.table.members(arena), age(held.held)))
@@ -325,8 +334,19 @@ impl Session {
         }
         self.restart_wanted = None;
         self.asked = false;
+        self.whole = false;
         self.heavy_us = 0;
         true
+    }
+
+    /// True while a client refuses what it holds and its next session epoch has to wait for the spacing:
+    /// anything sent on a base would be refused, and full state at its word would be a lever (FAULTS 38).
+    #[must_use]
+    pub fn waits_for_restart(&self, now_us: u64) -> bool {
+        let spaced = self
+            .restart_us
+            .is_none_or(|last| now_us.saturating_sub(last) >= RESTART_SPACING_US);
+        self.restart_wanted.is_some() && !spaced
     }
 
     /// Opens a commit of the newest held snapshot when the client asks and none is open (SPEC WIN3), at most

@@ -431,7 +431,7 @@ impl Shard {
         let Some(session) = self.sessions.get_mut(place).and_then(Option::take) else {
             return;
         };
-        self.by_source.retain(|_, known| *known != place);
+        self.by_source.remove(&(session.source, session.client_nonce));
         self.free.push(place);
         self.open -= 1;
         self.left = self.left.min(self.open);

@@ -1,0 +1,431 @@
+//! What the origin really published: its recent frames, written by one thread and read by many.
+//!
+//! Frames are copy on write, so keeping the last seconds is cheap. A reader keeps its own list of the same frames
+//! and takes the lock only when a new one is there: once a tick and thread, never for a packet.
+//!
+//! Invariant: frames are in the order of the streams, within a stream in the order of their time. Two frames may
+//! share a time.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::state::entity::Entity;
+use crate::state::frame::Frame;
+use crate::state::record::Record;
+use crate::state::slots::Slot;
+use crate::state::update::Event;
+
+/// Frames kept at the most, whatever their age.
+const FRAMES_MAX: usize = 4096;
+
+/// One frame of the truth.
+#[derive(Clone, Debug)]
+pub struct TruthFrame {
+    /// Number of the frame, from 1; rises by one.
+    pub number: u64,
+    /// Ordinal of its stream as seen here, from 1.
+    pub stream: u32,
+    /// When the origin published it, on this host's monotonic clock; `None` where that is not known.
+    pub published_us: Option<u64>,
+    /// Events of all frames before this one.
+    pub events_before: u64,
+    /// True when frames before this one may be missing here.
+    pub after_gap: bool,
+    /// The world.
+    pub frame: Arc<Frame>,
+}
+
+impl TruthFrame {
+    /// Its time, server microseconds.
+    #[must_use]
+    pub fn server_us(&self) -> u64 {
+        self.frame.server_us
+    }
+}
+
+#[derive(Default)]
+struct Ring {
+    frames: VecDeque<(u64, TruthFrame)>,
+    stream: u32,
+    events: u64,
+    gap: bool,
+    wanted: Option<(u32, u64)>,
+}
+
+/// The frames, shared between the one that writes and those that read.
+pub struct TruthLog {
+    keep_us: u64,
+    ring: Mutex<Ring>,
+    pushed: AtomicU64,
+    entities_max: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl TruthLog {
+    /// An empty log that keeps what is not older than `keep_us`.
+    #[must_use]
+    pub fn new(keep_us: u64) -> Arc<TruthLog> {
+        Arc::new(TruthLog {
+            keep_us,
+            ring: Mutex::default(),
+            pushed: AtomicU64::new(0),
+            entities_max: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+        })
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        // A reader or writer that panicked leaves the ring whole.
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new stream begins.
+    pub fn begin_stream(&self) {
+        let mut ring = self.ring();
+        ring.stream += 1;
+        ring.gap = false;
+    }
+
+    /// Frames may be missing before the next one.
+    pub fn note_gap(&self) {
+        self.ring().gap = true;
+    }
+
+    /// Takes the next frame, which came at `now_us`.
+    pub fn push(&self, now_us: u64, frame: Arc<Frame>, published_us: Option<u64>) {
+        let mut ring = self.ring();
+        let number = self.pushed.load(Ordering::Relaxed) + 1;
+        let (events_before, after_gap) = (ring.events, core::mem::take(&mut ring.gap));
+        ring.events += frame.events.len() as u64;
+        self.entities_max.fetch_max(frame.live() as u64, Ordering::Relaxed);
+        let stream = ring.stream.max(1);
+        ring.frames.push_back((now_us, TruthFrame { number, stream, published_us, events_before, after_gap, frame }));
+        while ring.frames.len() > FRAMES_MAX
+            || (ring.frames.len() > 1
+                && ring.frames.front().is_some_and(|(came_us, _)| came_us + self.keep_us < now_us))
+        {
+            ring.frames.pop_front();
+        }
+        self.pushed.store(number, Ordering::Release);
+    }
+
+    /// Frames pushed so far.
+    #[must_use]
+    pub fn pushed(&self) -> u64 {
+        self.pushed.load(Ordering::Acquire)
+    }
+
+    /// The most entities alive in a frame.
+    #[must_use]
+    pub fn entities_max(&self) -> u64 {
+        self.entities_max.load(Ordering::Relaxed)
+    }
+
+    /// A reader met a frame of this time that is not here: sources that make frames on demand go on to it.
+    pub fn want(&self, stream: u32, server_us: u64) {
+        let wanted = &mut self.ring().wanted;
+        *wanted = (*wanted).max(Some((stream, server_us)));
+    }
+
+    /// The latest time anybody wanted.
+    #[must_use]
+    pub fn wanted(&self) -> Option<(u32, u64)> {
+        self.ring().wanted
+    }
+
+    /// Tells whoever writes to end.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// True once nobody reads any more.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+/// One thread's view of the truth.
+pub struct TruthReader {
+    log: Arc<TruthLog>,
+    seen: u64,
+    frames: VecDeque<TruthFrame>,
+}
+
+impl TruthReader {
+    /// A reader of `log`.
+    #[must_use]
+    pub fn new(log: Arc<TruthLog>) -> TruthReader {
+        TruthReader { log, seen: 0, frames: VecDeque::new() }
+    }
+
+    /// Takes over what is new. True when anything was.
+    pub fn refresh(&mut self) -> bool {
+        if self.log.pushed() == self.seen {
+            return false;
+        }
+        let ring = self.log.ring();
+        let known = ring.frames.partition_point(|(_, frame)| frame.number <= self.seen);
+        self.frames.extend(ring.frames.iter().skip(known).map(|(_, frame)| frame.clone()));
+        let oldest = ring.frames.front().map_or(0, |(_, frame)| frame.number);
+        drop(ring);
+        while self.frames.front().is_some_and(|frame| frame.number < oldest) {
+            self.frames.pop_front();
+        }
+        self.seen = self.frames.back().map_or(self.seen, |frame| frame.number);
+        true
+    }
+
+    /// The newest frame.
+    #[must_use]
+    pub fn newest(&self) -> Option<&TruthFrame> {
+        self.frames.back()
+    }
+
+    /// The frame with this number.
+    #[must_use]
+    pub fn numbered(&self, number: u64) -> Option<&TruthFrame> {
+        let oldest = self.frames.front()?.number;
+        self.frames.get(usize::try_from(number.checked_sub(oldest)?).ok()?)
+    }
+
+    /// Frames of a stream with this time, oldest first.
+    pub fn at(&self, stream: u32, server_us: u64) -> impl Iterator<Item = &TruthFrame> {
+        let from = self.frames.partition_point(|frame| (frame.stream, frame.server_us()) < (stream, server_us));
+        self.frames
+            .range(from..)
+            .take_while(move |frame| (frame.stream, frame.server_us()) == (stream, server_us))
+    }
+
+    /// Why no frame of this stream has this time.
+    #[must_use]
+    pub fn absence(&self, stream: u32, server_us: u64) -> Absence {
+        let from = self.frames.partition_point(|frame| (frame.stream, frame.server_us()) < (stream, server_us));
+        match (from.checked_sub(1).and_then(|before| self.frames.get(before)), self.frames.get(from)) {
+            (_, Some(after)) if after.stream == stream && after.after_gap => Absence::Unknown,
+            (Some(before), Some(after)) if before.stream == stream && after.stream == stream => Absence::Never,
+            (_, None) => Absence::NotYet,
+            // Before the first frame known of its stream, or past the last of a stream that ended.
+            _ => Absence::Unknown,
+        }
+    }
+
+    /// Streams of which frames are known, newest first.
+    pub fn streams(&self) -> impl Iterator<Item = u32> {
+        let newest = self.frames.back().map_or(0, |frame| frame.stream);
+        let oldest = self.frames.front().map_or(1, |frame| frame.stream);
+        (oldest..=newest).rev()
+    }
+
+    /// Frames of a stream, newest first.
+    pub fn backwards(&self, stream: u32) -> impl Iterator<Item = &TruthFrame> {
+        self.frames.iter().rev().skip_while(move |frame| frame.stream > stream).take_while(move |frame| frame.stream == stream)
+    }
+
+    /// Frames from the one that has event number `index`, oldest first.
+    pub fn from_event(&self, index: u64) -> impl Iterator<Item = &TruthFrame> {
+        let from = self.frames.partition_point(|frame| frame.events_before + frame.frame.events.len() as u64 <= index);
+        self.frames.range(from.min(self.frames.len())..)
+    }
+
+    /// Events of frames published at least `age` frames ago, counted from the log's beginning.
+    #[must_use]
+    pub fn events_until(&self, published_us: u64) -> u64 {
+        let frame = self.frames.iter().rev().find(|frame| frame.published_us.is_none_or(|at| at <= published_us));
+        frame.map_or(0, |frame| frame.events_before + frame.frame.events.len() as u64)
+    }
+
+    /// Asks for a frame that is not here.
+    pub fn want(&self, stream: u32, server_us: u64) {
+        self.log.want(stream, server_us);
+    }
+}
+
+/// Why a time has no frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absence {
+    /// It has not come yet.
+    NotYet,
+    /// The origin never published it.
+    Never,
+    /// It is too old, or was missed here.
+    Unknown,
+}
+
+/// Where entities live in the truth's frames, found by the relay's slot of the same entity: as a rule the same
+/// one, since both took in the same updates; where not, the place found last is tried first.
+#[derive(Debug, Default)]
+pub struct SlotHints {
+    hints: Vec<Slot>,
+}
+
+impl SlotHints {
+    /// The record of `entity` in `frame`, for which the relay uses `slot`.
+    pub fn record<'f>(&mut self, frame: &'f Frame, slot: Slot, entity: Entity) -> Option<&'f Record> {
+        let hint = self.hints.get(usize::from(slot)).copied().unwrap_or(slot);
+        match frame.record(hint) {
+            Some(record) if record.entity == entity => Some(record),
+            _ => self.search(frame, slot, entity),
+        }
+    }
+
+    #[cold]
+    fn search<'f>(&mut self, frame: &'f Frame, slot: Slot, entity: Entity) -> Option<&'f Record> {
+        if let Some(record) = frame.record(slot).filter(|record| record.entity == entity) {
+            self.set(slot, slot);
+            return Some(record);
+        }
+        let (found, record) = frame.records().find(|(_, record)| record.entity == entity)?;
+        self.set(slot, found);
+        Some(record)
+    }
+
+    fn set(&mut self, slot: Slot, place: Slot) {
+        let index = usize::from(slot);
+        while self.hints.len() <= index {
+            self.hints.push(Slot::try_from(self.hints.len()).unwrap_or(Slot::MAX));
+        }
+        self.hints[index] = place;
+    }
+}
+
+/// The events of a frame that equal `event`: their numbers in the log.
+pub fn events_equal<'a>(frame: &'a TruthFrame, event: &'a Event) -> impl Iterator<Item = u64> + 'a {
+    let numbered = (frame.events_before..).zip(frame.frame.events.iter());
+    numbered.filter(move |(_, other)| *other == event).map(|(number, _)| number)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::sequence::Tick;
+    use crate::state::record::Motion;
+    use crate::state::rotation::Rotation;
+    use crate::state::schema::{Axis, Class, Schema};
+    use crate::state::update::{Despawn, Observation, Spawn, TickUpdate};
+    use crate::state::world::World;
+
+    pub fn schema() -> Arc<Schema> {
+        let axis = Axis { min: -100.0, max: 100.0, step: 0.01 };
+        Arc::new(Schema {
+            name: "test".to_owned(),
+            version: 1,
+            tick_period_us: 50_000,
+            on_change: true,
+            position: [axis; 3],
+            rotation_bits: 9,
+            velocity: None,
+            angular: None,
+            extras: Vec::new(),
+            classes: vec![Class { name: "thing".to_owned(), query_critical: false }],
+        })
+    }
+
+    pub fn entity(id: u32) -> Entity {
+        Entity { id, generation: 0 }
+    }
+
+    /// A world of `ids` at time 0, in the order given.
+    pub fn world(ids: &[u32]) -> (World, Arc<Frame>) {
+        let mut world = World::new(schema(), 1, 100);
+        let update = TickUpdate {
+            spawned: ids.iter().map(|id| Spawn { entity: entity(*id), class: 0, at_us: 0 }).collect(),
+            ..TickUpdate::default()
+        };
+        let frame = world.advance(Tick(1), &update).expect("is taken");
+        (world, frame)
+    }
+
+    /// Moves entities to x and gives the frame of `server_us`.
+    pub fn step(world: &mut World, server_us: u64, moved: &[(u32, u32)], gone: &[u32], events: &[Event]) -> Arc<Frame> {
+        let observe = |(id, x): &(u32, u32)| Observation {
+            entity: entity(*id),
+            segment: 0,
+            segment_us: 0,
+            motion: Some(Motion {
+                observed_us: server_us,
+                position: [*x, 0, 0],
+                rotation: Rotation { largest: 3, parts: [256; 3] },
+                velocity: [0; 3],
+                angular: [0; 3],
+                at_rest: false,
+            }),
+        };
+        let update = TickUpdate {
+            server_us,
+            observed: moved.iter().map(observe).collect(),
+            despawned: gone.iter().map(|id| Despawn { entity: entity(*id), at_us: server_us, reason: 0 }).collect(),
+            events: events.to_vec(),
+            ..TickUpdate::default()
+        };
+        let tick = Tick(u32::try_from(server_us / 1000).expect("fits") + 2);
+        let frame = world.advance(tick, &update).expect("is taken");
+        assert_eq!(world.refused(), []);
+        frame
+    }
+
+    #[test]
+    fn frames_are_found_by_stream_and_time() {
+        let log = TruthLog::new(1_000_000);
+        let mut reader = TruthReader::new(Arc::clone(&log));
+        assert!(!reader.refresh() && reader.absence(1, 5) == Absence::NotYet);
+        let (mut one, first) = world(&[1, 2]);
+        log.begin_stream();
+        log.push(0, first, Some(7));
+        for (at, x) in [(10, 1), (20, 2), (20, 3), (40, 4)] {
+            log.push(at, step(&mut one, at, &[(1, x)], &[], &[]), None);
+        }
+        assert!(reader.refresh() && !reader.refresh());
+        assert_eq!(reader.at(1, 20).count(), 2, "two frames share a time");
+        assert_eq!((reader.at(1, 30).count(), reader.absence(1, 30)), (0, Absence::Never));
+        assert_eq!(reader.absence(1, 50), Absence::NotYet);
+        assert_eq!(reader.numbered(1).map(|frame| frame.published_us), Some(Some(7)));
+        assert!(reader.numbered(0).is_none() && reader.numbered(6).is_none());
+        let (mut two, again) = world(&[9]);
+        log.begin_stream();
+        log.push(50, again, None);
+        log.note_gap();
+        log.push(60, step(&mut two, 20, &[(9, 1)], &[], &[]), None);
+        reader.refresh();
+        assert_eq!(reader.streams().collect::<Vec<_>>(), [2, 1]);
+        assert_eq!((reader.at(2, 20).count(), reader.at(1, 20).count()), (1, 2));
+        assert_eq!(reader.absence(2, 10), Absence::Unknown, "frames may be missing before it");
+        assert_eq!(reader.absence(1, 50), Absence::Unknown, "its stream ended");
+        assert_eq!(reader.backwards(1).next().map(TruthFrame::server_us), Some(40));
+    }
+
+    /// What is older than the log keeps is forgotten by the readers too.
+    #[test]
+    fn old_frames_are_forgotten() {
+        let log = TruthLog::new(100);
+        let mut reader = TruthReader::new(Arc::clone(&log));
+        let (mut world, first) = world(&[1]);
+        log.push(0, first, None);
+        reader.refresh();
+        for at in 1..=50 {
+            log.push(at * 10, step(&mut world, at * 10, &[(1, 1)], &[], &[]), None);
+            if at % 7 == 0 {
+                reader.refresh();
+            }
+        }
+        reader.refresh();
+        assert_eq!(reader.frames.len(), 11);
+        assert_eq!((reader.absence(1, 300), reader.at(1, 400).count()), (Absence::Unknown, 1));
+    }
+
+    /// The relay's slots need not be the truth's: the entity decides.
+    #[test]
+    fn records_are_found_by_entity_where_slots_differ() {
+        let (_, frame) = world(&[5, 6, 7]);
+        let mut hints = SlotHints::default();
+        for _ in 0..2 {
+            assert_eq!(hints.record(&frame, 0, entity(5)).map(|record| record.entity.id), Some(5));
+            assert_eq!(hints.record(&frame, 2, entity(6)).map(|record| record.entity.id), Some(6));
+            assert_eq!(hints.record(&frame, 1, entity(8)), None);
+        }
+        assert_eq!(hints.hints, [0, 1, 1]);
+        assert_eq!(hints.record(&frame, 2, entity(7)).map(|record| record.entity.id), Some(7));
+        assert_eq!(hints.hints, [0, 1, 2], "a slot used again is looked up again");
+    }
+}

@@ -1,0 +1,139 @@
+//! How a relay is doing, for whoever asks: written by its threads, read by admin and by whoever holds the handle.
+//!
+//! Plain atomics: each figure is right by itself, two read together may be a moment apart.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crossbeam::utils::CachePadded;
+
+use super::relay::RelayUsage;
+use crate::limits::SHARD_STALLED_US;
+
+/// How a relay is doing.
+pub struct RelayStatus {
+    /// The upstream connection is up.
+    pub connected: AtomicBool,
+    /// A frame of a keyframe is on the shelf; never false again.
+    pub has_world: AtomicBool,
+    /// Nobody new is admitted.
+    pub draining: AtomicBool,
+    /// When the last upstream tick came, on the relay's clock; 0 before the first.
+    pub last_tick_us: AtomicU64,
+    /// Frames published, holds included.
+    pub frames: AtomicU64,
+    /// By shard.
+    pub shards: Vec<CachePadded<ShardStatus>>,
+}
+
+/// How one shard is doing. Totals only rise.
+#[derive(Default)]
+#[allow(missing_docs)]
+pub struct ShardStatus {
+    /// When its loop turned last, on the relay's clock; 0 before the first turn.
+    pub turned_us: AtomicU64,
+    pub sessions: AtomicU64,
+    pub cpu_ns: AtomicU64,
+    pub encode_ns: AtomicU64,
+    pub seal_ns: AtomicU64,
+    pub packets_measured: AtomicU64,
+    pub send_ns: AtomicU64,
+    pub sent: AtomicU64,
+    pub bytes: AtomicU64,
+    pub received: AtomicU64,
+}
+
+impl RelayStatus {
+    /// The status of a relay that begins.
+    #[must_use]
+    pub fn new(shards: usize) -> RelayStatus {
+        RelayStatus {
+            connected: AtomicBool::new(false),
+            has_world: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
+            last_tick_us: AtomicU64::new(0),
+            frames: AtomicU64::new(0),
+            shards: (0..shards).map(|_| CachePadded::default()).collect(),
+        }
+    }
+
+    /// Why the relay takes no new clients now; empty when it does. An upstream loss is no reason (FAULTS 81).
+    #[must_use]
+    pub fn unready(&self) -> Vec<&'static str> {
+        let mut reasons = Vec::new();
+        if !self.has_world.load(Ordering::Relaxed) {
+            reasons.push("no keyframe has come from the upstream yet");
+        }
+        if self.draining.load(Ordering::Relaxed) {
+            reasons.push("the relay is draining");
+        }
+        reasons
+    }
+
+    /// The first shard whose loop has not turned for too long; `None` when all are alive (FAULTS 81).
+    #[must_use]
+    pub fn stalled_shard(&self, now_us: u64) -> Option<usize> {
+        self.shards.iter().position(|shard| {
+            let turned_us = shard.turned_us.load(Ordering::Relaxed);
+            now_us.saturating_sub(turned_us) > SHARD_STALLED_US
+        })
+    }
+
+    /// Sessions open in all shards.
+    #[must_use]
+    pub fn sessions(&self) -> u64 {
+        self.sum(|shard| &shard.sessions)
+    }
+
+    /// What all shards have used.
+    #[must_use]
+    pub fn usage(&self) -> RelayUsage {
+        RelayUsage {
+            shard_cpu_ns: self.sum(|shard| &shard.cpu_ns),
+            encode_ns: self.sum(|shard| &shard.encode_ns),
+            seal_ns: self.sum(|shard| &shard.seal_ns),
+            packets_measured: self.sum(|shard| &shard.packets_measured),
+            send_ns: self.sum(|shard| &shard.send_ns),
+            datagrams_sent: self.sum(|shard| &shard.sent),
+            bytes_sent: self.sum(|shard| &shard.bytes),
+            datagrams_received: self.sum(|shard| &shard.received),
+            sessions: self.sessions(),
+            ticks: self.frames.load(Ordering::Relaxed),
+        }
+    }
+
+    fn sum(&self, figure: impl Fn(&ShardStatus) -> &AtomicU64) -> u64 {
+        self.shards.iter().map(|shard| figure(shard).load(Ordering::Relaxed)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// FAULTS 81: readiness needs a world once, never an upstream; liveness is the shards' own turning.
+    #[test]
+    fn faults_81_readiness_and_liveness_do_not_hang_on_the_upstream() {
+        let status = RelayStatus::new(2);
+        assert_eq!(status.unready().len(), 1);
+        status.has_world.store(true, Ordering::Relaxed);
+        assert!(status.unready().is_empty(), "not connected, still ready");
+        status.draining.store(true, Ordering::Relaxed);
+        assert_eq!(status.unready(), ["the relay is draining"]);
+        let now_us = SHARD_STALLED_US + 10;
+        assert_eq!(status.stalled_shard(now_us), Some(0));
+        status.shards[0].turned_us.store(now_us, Ordering::Relaxed);
+        assert_eq!(status.stalled_shard(now_us), Some(1));
+        status.shards[1].turned_us.store(10, Ordering::Relaxed);
+        assert_eq!(status.stalled_shard(now_us), None);
+    }
+
+    #[test]
+    fn usage_is_the_sum_over_shards() {
+        let status = RelayStatus::new(3);
+        for shard in &status.shards {
+            shard.cpu_ns.store(5, Ordering::Relaxed);
+            shard.sessions.store(2, Ordering::Relaxed);
+        }
+        assert_eq!((status.usage().shard_cpu_ns, status.usage().sessions), (15, 6));
+    }
+}
