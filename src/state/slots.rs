@@ -76,17 +76,35 @@ impl SlotSet {
 
     /// The slots in rising order.
     pub fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
-        self.words.iter().enumerate().flat_map(|(word, bits)| {
-            let mut rest = *bits;
-            core::iter::from_fn(move || {
-                if rest == 0 {
-                    return None;
-                }
-                let bit = rest.trailing_zeros() as usize;
-                rest &= rest - 1;
-                Slot::try_from(word * 64 + bit).ok()
+        self.iter_from(0)
+    }
+
+    /// The slots from `first` on, in rising order.
+    pub fn iter_from(&self, first: Slot) -> impl Iterator<Item = Slot> + '_ {
+        let start = usize::from(first) / 64;
+        let mut keep = u64::MAX << (first % 64);
+        self.words
+            .iter()
+            .enumerate()
+            .skip(start)
+            .flat_map(move |(word, bits)| {
+                let mut rest = bits & keep;
+                keep = u64::MAX;
+                core::iter::from_fn(move || {
+                    if rest == 0 {
+                        return None;
+                    }
+                    let bit = rest.trailing_zeros() as usize;
+                    rest &= rest - 1;
+                    Slot::try_from(word * 64 + bit).ok()
+                })
             })
-        })
+    }
+
+    /// Heap bytes.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.words.capacity() * size_of::<u64>()
     }
 }
 
@@ -120,6 +138,11 @@ mod tests {
                 oracle.remove(slot);
             }
             prop_assert_eq!(set.iter().collect::<Vec<_>>(), oracle.iter().copied().collect::<Vec<_>>());
+            let from = a.first().copied().unwrap_or(63);
+            prop_assert_eq!(
+                set.iter_from(from).collect::<Vec<_>>(),
+                oracle.range(from..).copied().collect::<Vec<_>>()
+            );
             set.union(&other);
             oracle.extend(b.iter().copied());
             prop_assert_eq!(set.len(), oracle.len());

@@ -1,0 +1,273 @@
+//! The task that keeps the upstream connection: connects, reads, reconnects for ever (SPEC OPS2).
+//!
+//! Addresses are tried in order and names resolved anew on each attempt (FAULTS 82); between two rounds it waits
+//! 50 ms to 2 s, with jitter (FAULTS 44). Whatever it waits for, frames are repeated when they are due. What was
+//! read at once is published at once and wakes the shards once, so that of a burst only the newest is sent
+//! (THREATS 84).
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use super::backoff::Backoff;
+use super::fuse::Fuse;
+use super::intake::{Connect, Intake};
+use super::loggate::LogGate;
+use super::metrics::IngestMetrics;
+use super::shelf::Shelf;
+use crate::limits::{UPSTREAM_BACKOFF_US, UPSTREAM_CONNECT_US, UPSTREAM_SILENCE_US};
+use crate::net::clock::monotonic_us;
+use crate::upstream::subscriber::{Subscriber, SubscriberEvent};
+
+/// Bytes read from the upstream at once.
+const READ_BYTES: usize = 256 << 10;
+
+/// The upstream side of a relay.
+pub struct Ingest {
+    upstream: Vec<String>,
+    subscriber: Subscriber,
+    events: Vec<SubscriberEvent>,
+    buffer: BytesMut,
+    intake: Intake,
+    shelf: Arc<Shelf>,
+    metrics: IngestMetrics,
+    gate: LogGate,
+    stop: watch::Receiver<bool>,
+}
+
+/// How waiting for something ended.
+enum Waited<T> {
+    Done(T),
+    TimeUp,
+    Stopped,
+}
+
+/// How an attempt at one address ended.
+enum Ended {
+    /// The relay stops.
+    Stopped,
+    /// It worked for a while: begin anew at the first address.
+    Worked,
+    /// It never gave a tick: try the next address.
+    Failed,
+}
+
+impl Ingest {
+    /// The upstream side of a relay that gets its frames from `upstream`, as `host:port`, first to last.
+    #[must_use]
+    pub fn new(
+        upstream: Vec<String>,
+        token: Vec<u8>,
+        intake: Intake,
+        shelf: Arc<Shelf>,
+        metrics: IngestMetrics,
+        stop: watch::Receiver<bool>,
+    ) -> Ingest {
+        Ingest {
+            upstream,
+            subscriber: Subscriber::new(token),
+            events: Vec::new(),
+            buffer: BytesMut::with_capacity(READ_BYTES),
+            intake,
+            shelf,
+            metrics,
+            gate: LogGate::default(),
+            stop,
+        }
+    }
+
+    /// Runs until the relay stops. `seed`: of the jitter.
+    pub async fn run(mut self, seed: u64) {
+        let _fuse = Fuse::new("the upstream task");
+        let mut backoff = Backoff::new(UPSTREAM_BACKOFF_US, seed);
+        loop {
+            match self.round().await {
+                Ended::Stopped => return,
+                Ended::Worked => backoff.reset(),
+                Ended::Failed => {}
+            }
+            let pause = backoff.next_us();
+            if let Waited::Stopped = self.wait(std::future::pending::<()>(), pause).await {
+                return;
+            }
+        }
+    }
+
+    /// Tries every address once, in order, until one works.
+    async fn round(&mut self) -> Ended {
+        for name in self.upstream.clone() {
+            let resolving = tokio::net::lookup_host(name.clone());
+            let addresses: Vec<SocketAddr> = match self.wait(resolving, UPSTREAM_CONNECT_US).await {
+                Waited::Stopped => return Ended::Stopped,
+                Waited::Done(Ok(addresses)) => addresses.collect(),
+                Waited::Done(Err(_)) | Waited::TimeUp => Vec::new(),
+            };
+            if addresses.is_empty() {
+                let text = format!("the upstream {name} has no address now: check the name, it is tried again");
+                self.failed(Connect::Unresolved, &text);
+            }
+            for address in addresses {
+                match self.attempt(&name, address).await {
+                    Ended::Failed => {}
+                    ended => return ended,
+                }
+            }
+        }
+        Ended::Failed
+    }
+
+    /// One connection from beginning to end.
+    async fn attempt(&mut self, name: &str, address: SocketAddr) -> Ended {
+        let socket = match self.wait(TcpStream::connect(address), UPSTREAM_CONNECT_US).await {
+            Waited::Stopped => return Ended::Stopped,
+            Waited::Done(Ok(socket)) => socket,
+            Waited::Done(Err(error)) => {
+                let text = format!("the upstream {name} ({address}) cannot be reached: {error}; it is tried again");
+                self.failed(Connect::Unreachable, &text);
+                return Ended::Failed;
+            }
+            Waited::TimeUp => {
+                let text = format!("the upstream {name} ({address}) does not answer; it is tried again");
+                self.failed(Connect::Unreachable, &text);
+                return Ended::Failed;
+            }
+        };
+        let ticks = self.subscriber.counts().ticks;
+        let ended = self.connected(name, socket).await;
+        self.subscriber.disconnected(&mut self.events);
+        self.take_events();
+        self.intake.disconnected(monotonic_us());
+        self.shelf.wake();
+        self.metrics.tell(self.intake.counts());
+        match ended {
+            Waited::Stopped => return Ended::Stopped,
+            Waited::Done(Err(error)) => self.say(&format!("the upstream {name} is lost: {error}")),
+            Waited::Done(Ok(())) => {}
+            Waited::TimeUp => {
+                let seconds = UPSTREAM_SILENCE_US / 1_000_000;
+                self.say(&format!("the upstream {name} said nothing for {seconds} s and is given up"));
+            }
+        }
+        if self.subscriber.counts().ticks > ticks { Ended::Worked } else { Ended::Failed }
+    }
+
+    /// Speaks with a connected origin until either ends it.
+    async fn connected(&mut self, name: &str, mut socket: TcpStream) -> Waited<io::Result<()>> {
+        if let Err(error) = socket.set_nodelay(true) {
+            return Waited::Done(Err(error));
+        }
+        let hello = self.subscriber.start();
+        let mut outgoing = Some(hello);
+        let mut known = false;
+        loop {
+            if let Some(bytes) = outgoing.take().filter(|bytes| !bytes.is_empty()) {
+                match self.wait(socket.write_all(&bytes), UPSTREAM_SILENCE_US).await {
+                    Waited::Done(Ok(())) => {}
+                    ended => return ended,
+                }
+            }
+            let mut buffer = core::mem::take(&mut self.buffer);
+            buffer.clear();
+            buffer.reserve(READ_BYTES);
+            let read = self.wait(socket.read_buf(&mut buffer), UPSTREAM_SILENCE_US).await;
+            self.buffer = buffer;
+            match read {
+                Waited::Done(Ok(0)) => return Waited::Done(Err(io::ErrorKind::UnexpectedEof.into())),
+                Waited::Done(Ok(_)) => {}
+                Waited::Done(Err(error)) => return Waited::Done(Err(error)),
+                Waited::TimeUp => return Waited::TimeUp,
+                Waited::Stopped => return Waited::Stopped,
+            }
+            let refused = self.subscriber.counts().refused;
+            self.subscriber.receive(&self.buffer, &mut self.events);
+            self.count_connect(name, &mut known, refused);
+            self.take_events();
+            if self.subscriber.is_closed() {
+                return Waited::Done(Ok(()));
+            }
+            outgoing = Some(self.subscriber.take_outgoing());
+        }
+    }
+
+    /// Counts a connection once it is known what it is.
+    fn count_connect(&mut self, name: &str, known: &mut bool, refused_before: u64) {
+        let connects = &mut self.intake.counts_mut().connects;
+        if self.subscriber.counts().refused > refused_before {
+            connects[Connect::Refused as usize] += 1;
+            return;
+        }
+        let stream = self.events.iter().find_map(|event| match event {
+            SubscriberEvent::Stream(stream) => Some(stream),
+            _ => None,
+        });
+        if let Some(stream) = stream.filter(|_| !core::mem::replace(known, true)) {
+            connects[Connect::Connected as usize] += 1;
+            let begun = if stream.continued { "goes on" } else { "begins" };
+            tracing::info!(upstream = name, epoch = stream.epoch, "upstream connected: the stream {begun}");
+        }
+    }
+
+    /// Applies what the subscriber understood, wakes the shards once, exports the counts.
+    fn take_events(&mut self) {
+        let now_us = monotonic_us();
+        let mut events = core::mem::take(&mut self.events);
+        let any = !events.is_empty();
+        for event in events.drain(..) {
+            if let Some(sentence) = self.intake.take(now_us, event) {
+                self.say(&sentence);
+            }
+        }
+        self.events = events;
+        if any {
+            self.shelf.wake();
+        }
+        let counts = self.subscriber.counts();
+        let ours = self.intake.counts_mut();
+        (ours.bytes, ours.gaps) = (counts.bytes, counts.gaps);
+        self.metrics.tell(self.intake.counts());
+    }
+
+    fn failed(&mut self, result: Connect, sentence: &str) {
+        self.intake.counts_mut().connects[result as usize] += 1;
+        self.metrics.tell(self.intake.counts());
+        self.say(sentence);
+    }
+
+    fn say(&mut self, sentence: &str) {
+        match self.gate.pass(monotonic_us(), sentence) {
+            Some(0) => tracing::warn!("{sentence}"),
+            Some(held_back) => tracing::warn!(held_back, "{sentence}"),
+            None => {}
+        }
+    }
+
+    /// Waits for `work`, at most `limit_us`, and repeats frames meanwhile.
+    async fn wait<T>(&mut self, work: impl Future<Output = T>, limit_us: u64) -> Waited<T> {
+        let limit_us = monotonic_us().saturating_add(limit_us);
+        tokio::pin!(work);
+        loop {
+            let now_us = monotonic_us();
+            if self.intake.hold(now_us) {
+                self.shelf.wake();
+                self.metrics.tell(self.intake.counts());
+            }
+            if now_us >= limit_us {
+                return Waited::TimeUp;
+            }
+            let next_us = self.intake.hold_due_us().min(limit_us).saturating_sub(now_us);
+            tokio::select! {
+                biased;
+                _ = self.stop.wait_for(|stop| *stop) => return Waited::Stopped,
+                done = &mut work => return Waited::Done(done),
+                () = tokio::time::sleep(Duration::from_micros(next_us)) => {}
+            }
+        }
+    }
+}
