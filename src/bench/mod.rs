@@ -1,1 +1,18 @@
-//! bench
+//! The load generator and oracle: thousands of clients on few threads, each judged against the origin's truth.
+//!
+//! [`run`](run::run) does a whole bench: its own origin and relay or somebody else's, a [`swarm`] of clients, the
+//! [`report`]. A client here is the library's own receiving core behind its own UDP socket and its own impaired
+//! link. The [`oracle`] compares every record a client decodes with what the origin published at that time, which the
+//! [`truth`] keeps.
+//!
+//! A bench judges itself too: how late it was for its own timers, how busy its threads were, what the kernel dropped
+//! (FAULTS 54, 96, 110).
+
+pub mod merge;
+pub mod oracle;
+pub mod report;
+pub mod series;
+pub mod threshold;
+pub mod trail;
+pub mod truth;
+pub mod verdict;

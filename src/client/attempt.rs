@@ -92,6 +92,7 @@ impl Attempt {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing)]
 mod tests {
     use super::*;
     use crate::wire::handshake::{COOKIE_BYTES, DatagramKind};

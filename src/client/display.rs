@@ -135,6 +135,9 @@ pub struct Display {
     live: usize,
     /// Slots whose member is gone but not destroyed: a table may still have it.
     departed: SlotSet,
+    /// Slots whose member no complete view has confirmed: it may have entered by a snapshot that was never held
+    /// and left before the next that was, and then no delta says so.
+    entered: SlotSet,
     changes: Vec<Shown>,
     scratch: Vec<Slot>,
 }
@@ -219,6 +222,7 @@ impl Display {
     pub(super) fn clear(&mut self) {
         self.places.clear();
         self.departed.clear();
+        self.entered.clear();
         self.changes.clear();
         self.live = 0;
     }
@@ -348,6 +352,9 @@ impl Display {
     }
 
     fn set(&mut self, slot: Slot, place: DisplayPlace, kind: ShownKind, record: Record) {
+        if kind == ShownKind::Entered {
+            self.entered.insert(slot);
+        }
         self.write(slot, place);
         self.changes.push(Shown { slot, kind, record });
     }
@@ -363,29 +370,33 @@ impl Display {
     }
 
     /// A view is complete in `base`, the table of snapshot `as_of`: members that it lacks and that nothing since
-    /// has named are gone. Gives their number.
+    /// has named are gone. Looks at members not confirmed yet, or at `all`. Gives the number of those gone.
     pub(super) fn reconcile<'b>(
         &mut self,
         moment: Moment,
         as_of: Tick,
         base: impl Fn(Slot) -> Option<&'b Record>,
+        all: bool,
     ) -> u64 {
-        let mut missing = core::mem::take(&mut self.scratch);
-        missing.clear();
-        missing.extend((0..).zip(&self.places).filter_map(|(slot, place)| match place {
-            DisplayPlace::Known(known) if !known.member_at().is_after(as_of) && base(slot).is_none() => {
-                Some(slot)
-            }
-            _ => None,
-        }));
-        for slot in &missing {
-            if let Some(known) = self.known(*slot).copied() {
-                self.remove(moment, *slot, Absence::Unheard, &known.record);
-            }
+        let mut look = core::mem::take(&mut self.scratch);
+        look.clear();
+        match all {
+            true => look.extend(self.records().map(|(slot, ..)| slot)),
+            false => look.extend(self.entered.iter()),
         }
-        let count = missing.len() as u64;
-        self.scratch = missing;
-        count
+        let before = self.live;
+        for slot in &look {
+            match self.known(*slot).copied() {
+                Some(known) if known.member_at().is_after(as_of) => continue,
+                Some(known) if base(*slot).is_none() => {
+                    self.remove(moment, *slot, Absence::Unheard, &known.record);
+                }
+                _ => {}
+            }
+            self.entered.remove(*slot);
+        }
+        self.scratch = look;
+        (before - self.live) as u64
     }
 
     /// A snapshot that re-asserts its whole base is here with all its parts: departed members that the base has

@@ -296,9 +296,10 @@ impl Replica {
         if whole && header.view_complete && header.base_digest.is_some() {
             statistics.reinstated += self.display.reinstate(moment, record);
         }
-        if completed_view {
+        if header.view_complete {
             let as_of = header.base.unwrap_or(header.id.minus(1));
-            statistics.reconciled += self.display.reconcile(moment, as_of, record);
+            let all = completed_view || header.base_digest.is_some();
+            statistics.reconciled += self.display.reconcile(moment, as_of, record, all);
         }
     }
 

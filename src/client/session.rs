@@ -19,17 +19,13 @@
 )]
 
 use super::attempt::Attempt;
-use super::display::{Display, Shown};
 use super::down::Down;
 use super::inbox::{ClientEvent, Ending, Inbox};
 use super::link::Link;
 use super::refusal::{Refusal, RefusalCounts};
-use super::replica::{NewestSnapshot, Replica, Stream};
+use super::replica::{Replica, Stream};
 use super::settings::ClientSettings;
 use super::statistics::Statistics;
-use super::table::TableView;
-use crate::delta::decode::Entry;
-use crate::state::schema::Schema;
 use crate::window::receive::Admission;
 use crate::wire::bytes::{ByteReader, ByteWriter};
 use crate::wire::handshake::{
@@ -38,7 +34,9 @@ use crate::wire::handshake::{
 };
 use crate::wire::payload::{self, CloseReason};
 use crate::wire::report::{RefuseReason, Report};
-use crate::wire::snapshot::{Held, SnapshotHeader};
+use crate::wire::snapshot::SnapshotHeader;
+
+mod reading;
 
 /// What a datagram was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -484,127 +482,5 @@ impl Client {
     /// The next event for the game.
     pub fn poll_event(&mut self) -> Option<ClientEvent> {
         self.inbox.poll()
-    }
-}
-
-/// What can be read of a client.
-impl Client {
-    /// Where the client is.
-    #[must_use]
-    pub fn state(&self) -> SessionState {
-        match &self.phase {
-            Phase::Handshake(attempt) if attempt.is_challenged() => SessionState::Responding,
-            Phase::Handshake(_) => SessionState::Requesting,
-            Phase::Connected(_) => SessionState::Connected,
-            Phase::Leaving { .. } => SessionState::Leaving,
-            Phase::Closed(ending) => SessionState::Closed(*ending),
-        }
-    }
-
-    /// What is known now.
-    #[must_use]
-    pub fn display(&self) -> &Display {
-        self.replica.display()
-    }
-
-    /// What the last receive changed on the display.
-    #[must_use]
-    pub fn changes(&self) -> &[Shown] {
-        self.replica.display().changes()
-    }
-
-    /// The entries the last receive decoded, those that were too late to be shown included.
-    #[must_use]
-    pub fn decoded(&self) -> &[Entry] {
-        self.replica.entries()
-    }
-
-    /// The tables held as baselines, in no order.
-    pub fn tables(&self) -> impl Iterator<Item = (Held, TableView<'_>)> + '_ {
-        self.replica.tables()
-    }
-
-    /// The newest snapshot of which a part was taken.
-    #[must_use]
-    pub fn newest(&self) -> Option<&NewestSnapshot> {
-        self.replica.newest()
-    }
-
-    /// The schema of the stream, once known.
-    #[must_use]
-    pub fn schema(&self) -> Option<&Schema> {
-        self.replica.stream().map(|stream| &stream.schema)
-    }
-
-    /// Ordinal of the stream; 0 before any.
-    #[must_use]
-    pub fn stream_epoch(&self) -> u32 {
-        self.replica.stream_epoch()
-    }
-
-    /// The session epoch; 0 before any.
-    #[must_use]
-    pub fn session_epoch(&self) -> u32 {
-        self.replica.window().session_epoch()
-    }
-
-    /// The window generation.
-    #[must_use]
-    pub fn generation(&self) -> u32 {
-        self.replica.window().generation()
-    }
-
-    /// What the client refuses to go on from, if anything.
-    #[must_use]
-    pub fn refusing(&self) -> Option<RefuseReason> {
-        self.replica.window().refusing()
-    }
-
-    /// True while the newest snapshot says that the upstream is lost.
-    #[must_use]
-    pub fn is_upstream_stale(&self) -> bool {
-        self.replica.is_stale()
-    }
-
-    /// The lease of a baseline, server microseconds (SPEC WIN9).
-    #[must_use]
-    pub fn lease_us(&self) -> u64 {
-        self.lease_us
-    }
-
-    /// Counters.
-    #[must_use]
-    pub fn statistics(&self) -> &Statistics {
-        &self.statistics
-    }
-
-    /// Refusals by reason.
-    #[must_use]
-    pub fn refusals(&self) -> &RefusalCounts {
-        &self.refusals
-    }
-
-    /// Flips one bit of one record of a held table, for fault injection; false when nothing is held.
-    #[cfg(any(test, feature = "sim"))]
-    pub fn flip_bit(&mut self, seed: u64) -> bool {
-        self.replica.flip_bit(seed)
-    }
-}
-
-#[cfg(test)]
-impl Client {
-    /// Everything that receiving may change, counters aside, as text.
-    pub(super) fn fingerprint(&self) -> String {
-        let link = match &self.phase {
-            Phase::Connected(link) => link.fingerprint(),
-            _ => format!("{:?}", self.state()),
-        };
-        let told = (
-            self.inbox.next_message(),
-            self.inbox.is_waiting(),
-            self.idle_us,
-            self.lease_us,
-        );
-        format!("{link} {told:?} {:?}", self.replica)
     }
 }

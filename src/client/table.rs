@@ -25,7 +25,7 @@ use crate::state::slots::Slot;
 /// The place of a slot that has no record.
 const NONE: u32 = u32::MAX;
 
-/// One table. It counts as a holder of its records, so it goes back by [`RecordPool::release`].
+/// One table. It counts as a holder of its records, so it goes back to the pool when it is no longer held.
 #[derive(Debug)]
 pub struct ClientTable {
     places: Vec<u32>,

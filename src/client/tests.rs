@@ -1,8 +1,10 @@
 //! The client against a hand-made relay: wire, codec and the relay's half of the window, no relay core.
 
+mod display;
+mod events;
 mod faults;
 mod handshake;
 mod hostile;
 mod network;
 mod relay;
-mod rules;
+mod tables;

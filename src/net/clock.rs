@@ -10,6 +10,11 @@ pub fn monotonic_us() -> u64 {
     read_ns(libc::CLOCK_MONOTONIC) / 1_000
 }
 
+/// The monotonic clock in nanoseconds, for durations within the process.
+pub fn monotonic_ns() -> u64 {
+    read_ns(libc::CLOCK_MONOTONIC)
+}
+
 /// Processor time used by the calling thread, in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     read_ns(libc::CLOCK_THREAD_CPUTIME_ID)

@@ -55,7 +55,7 @@ enum Ended {
     Stopped,
     /// It worked for a while: begin anew at the first address.
     Worked,
-    /// It never gave a tick: try the next address.
+    /// It gave no tick, or not for long: try the next address.
     Failed,
 }
 
@@ -139,7 +139,7 @@ impl Ingest {
                 return Ended::Failed;
             }
         };
-        let ticks = self.subscriber.counts().ticks;
+        let (ticks, since_us) = (self.subscriber.counts().ticks, monotonic_us());
         let ended = self.connected(name, socket).await;
         self.subscriber.disconnected(&mut self.events);
         self.take_events();
@@ -155,7 +155,9 @@ impl Ingest {
                 self.say(&format!("the upstream {name} said nothing for {seconds} s and is given up"));
             }
         }
-        if self.subscriber.counts().ticks > ticks { Ended::Worked } else { Ended::Failed }
+        // One that breaks again and again after its first tick is not begun anew without a growing pause.
+        let lasted = monotonic_us().saturating_sub(since_us) >= UPSTREAM_BACKOFF_US.1;
+        if lasted && self.subscriber.counts().ticks > ticks { Ended::Worked } else { Ended::Failed }
     }
 
     /// Speaks with a connected origin until either ends it.

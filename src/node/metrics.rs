@@ -5,14 +5,17 @@
 //! (FAULTS 92).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram, with_local_recorder};
+use metrics::{Gauge, counter, gauge, histogram, with_local_recorder};
 
 use super::catalogue::{self, MICROS, NANOS, THOUSANDTHS};
+use super::intake::{Connect, IngestCounts, REFUSAL_WORDS};
 use super::recorder::RelayRecorder;
+use super::series::{Family, Filling, Part, Rising, plain, rejection_words, rejections, rising, words};
 use super::status::RelayStatus;
-use crate::client::refusal::Refusal;
-use crate::net::errno::{ErrnoCounts, ErrnoKind};
+use super::tally::LoopCounters;
+use crate::net::errno::ErrnoKind;
 use crate::relay::counters::{self as core, DatagramRefusal, Withheld};
 use crate::window::send::RestartReason;
 use crate::wire::handshake::Denial;
@@ -22,102 +25,6 @@ use crate::wire::payload::CloseReason;
 pub const TIERS: [&str; 3] = ["1", "2", "4"];
 /// What becomes of an input: the labels of `input_messages_total{result}`.
 pub const INPUT_RESULTS: [&str; 3] = ["delivered", "duplicated", "lost"];
-
-/// A counter fed with totals.
-pub struct Rising {
-    counter: Counter,
-    told: u64,
-}
-
-impl Rising {
-    fn new(counter: Counter) -> Rising {
-        Rising { counter, told: 0 }
-    }
-
-    /// The total now; never below the last one.
-    pub fn tell(&mut self, total: u64) {
-        let more = total.saturating_sub(self.told);
-        if more > 0 {
-            self.counter.increment(more);
-            self.told = total;
-        }
-    }
-}
-
-/// One member's part of a gauge that is a sum.
-pub struct Part {
-    gauge: Gauge,
-    told: f64,
-}
-
-impl Part {
-    fn new(gauge: Gauge) -> Part {
-        Part { gauge, told: 0.0 }
-    }
-
-    /// This member's part now.
-    #[allow(clippy::cast_precision_loss)] // Counts of things that exist.
-    pub fn tell(&mut self, value: u64) {
-        let value = value as f64;
-        if value != self.told {
-            self.gauge.increment(value - self.told);
-            self.told = value;
-        }
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        self.tell(0);
-    }
-}
-
-/// One counter for each word of a closed set.
-pub struct Family(Vec<Rising>);
-
-impl Family {
-    fn new(name: &'static str, label: &'static str, words: impl IntoIterator<Item = String>) -> Family {
-        let make = |word| Rising::new(counter!(name, label => word));
-        Family(words.into_iter().map(make).collect())
-    }
-
-    /// The totals in the order of the words.
-    pub fn tell(&mut self, totals: impl IntoIterator<Item = u64>) {
-        self.0.iter_mut().zip(totals).for_each(|(rising, total)| rising.tell(total));
-    }
-}
-
-fn words<T>(all: impl IntoIterator<Item = T>, label: fn(T) -> &'static str) -> impl Iterator<Item = String> {
-    all.into_iter().map(move |value| label(value).to_owned())
-}
-
-fn plain(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
-}
-
-fn rising(name: &'static str) -> Rising {
-    Rising::new(counter!(name))
-}
-
-/// A histogram fed with buckets of a shard's.
-pub struct Filling {
-    histogram: Histogram,
-    per_unit: f64,
-}
-
-impl Filling {
-    fn new(name: &'static str, per_unit: f64) -> Filling {
-        Filling { histogram: histogram!(name), per_unit }
-    }
-
-    /// Moves what was counted since the last time.
-    pub fn tell(&self, counted: &mut core::Histogram) {
-        for (mean, count) in counted.take() {
-            let count = usize::try_from(count).unwrap_or(usize::MAX);
-            self.histogram.record_many(mean / self.per_unit, count);
-        }
-    }
-}
 
 /// What one shard feeds.
 pub struct ShardMetrics {
@@ -166,45 +73,6 @@ pub struct ShardMetrics {
     seal: Filling,
     send: Filling,
     delay: Filling,
-}
-
-/// What a shard's loop counts beside its core.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub struct LoopCounters {
-    pub sent: u64,
-    pub bytes: u64,
-    pub send_errors: ErrnoCounts,
-    pub receive_errors: ErrnoCounts,
-    /// Datagrams handed to other shards: taken, or dropped for want of room.
-    pub forwarded: [u64; 2],
-    pub kernel_drops: u64,
-    pub overruns: u64,
-    pub lapped: u64,
-    /// Greatest lateness of a tick in the last second, microseconds.
-    pub lateness_us: u64,
-    pub send_ns_total: u64,
-    pub send_ns: core::Histogram,
-    pub delay_us: core::Histogram,
-}
-
-impl Default for LoopCounters {
-    fn default() -> LoopCounters {
-        LoopCounters {
-            sent: 0,
-            bytes: 0,
-            send_errors: ErrnoCounts::default(),
-            receive_errors: ErrnoCounts::default(),
-            forwarded: [0; 2],
-            kernel_drops: 0,
-            overruns: 0,
-            lapped: 0,
-            lateness_us: 0,
-            send_ns_total: 0,
-            send_ns: core::Histogram::new(core::WORK_BOUNDS_NS),
-            delay_us: core::Histogram::new(core::TIME_BOUNDS_US),
-        }
-    }
 }
 
 impl ShardMetrics {
@@ -370,22 +238,184 @@ impl ShardMetrics {
         self.overrun.tell(looped.overruns);
         self.lapped.tell(looped.lapped);
         #[allow(clippy::cast_precision_loss)] // Microseconds of lateness.
-        self.lateness.set(looped.lateness_us as f64 / MICROS);
+        self.lateness.set(looped.lateness.value() as f64 / MICROS);
         self.send.tell(&mut looped.send_ns);
         self.delay.tell(&mut looped.delay_us);
     }
 }
 
-/// The words of what clients refuse, and one for codes nobody knows.
-fn rejection_words() -> impl Iterator<Item = String> {
-    words(Refusal::all(), Refusal::label).chain(["unknown".to_owned()])
+/// What the ingest feeds.
+pub struct IngestMetrics {
+    frames: Rising,
+    bytes: Rising,
+    holds: Rising,
+    epoch_changes: Rising,
+    malformed: Rising,
+    gaps: Rising,
+    connects: Family,
+    refusals: Family,
 }
 
-/// Totals by code in the order of the words.
-fn rejections(by_code: &[u64]) -> Vec<u64> {
-    let of = |refusal: Refusal| by_code.get(usize::from(refusal.code())).copied().unwrap_or(0);
-    let known: Vec<u64> = Refusal::all().map(of).collect();
-    let all: u64 = by_code.iter().sum();
-    let unknown = all.saturating_sub(known.iter().sum());
-    known.into_iter().chain([unknown]).collect()
+impl IngestMetrics {
+    fn new() -> IngestMetrics {
+        IngestMetrics {
+            frames: rising("ackline_upstream_frames_total"),
+            bytes: rising("ackline_upstream_bytes_total"),
+            holds: rising("ackline_upstream_holds_total"),
+            epoch_changes: rising("ackline_upstream_epoch_changes_total"),
+            malformed: rising("ackline_upstream_malformed_total"),
+            gaps: rising("ackline_upstream_gaps_total"),
+            connects: Family::new(
+                "ackline_upstream_connects_total",
+                "result",
+                words(Connect::ALL, Connect::label),
+            ),
+            refusals: Family::new("ackline_upstream_refusals_total", "reason", plain(&REFUSAL_WORDS)),
+        }
+    }
+
+    /// Tells everything that rose since the last time.
+    pub fn tell(&mut self, counts: &IngestCounts) {
+        self.frames.tell(counts.frames);
+        self.bytes.tell(counts.bytes);
+        self.holds.tell(counts.holds);
+        self.epoch_changes.tell(counts.epoch_changes);
+        self.malformed.tell(counts.malformed);
+        self.gaps.tell(counts.gaps);
+        self.connects.tell(counts.connects);
+        self.refusals.tell(counts.refusals);
+    }
+}
+
+/// A relay's metrics as a whole.
+pub struct RelayMetrics {
+    recorder: RelayRecorder,
+    process: metrics_process::Collector,
+    connected: Gauge,
+    draining: Gauge,
+    lag: Gauge,
+}
+
+impl RelayMetrics {
+    /// Registers every series, at zero, for a relay of so many shards; gives each part what it feeds.
+    #[must_use]
+    pub fn new(shards: usize) -> (Arc<RelayMetrics>, Vec<ShardMetrics>, IngestMetrics) {
+        let recorder = RelayRecorder::new(catalogue::bounds_of);
+        let process = metrics_process::Collector::default();
+        let (by_shard, ingest, [connected, draining, lag]) = with_local_recorder(&recorder, || {
+            catalogue::describe();
+            process.describe();
+            gauge!("ackline_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+            // What no part feeds yet is there all the same.
+            for result in INPUT_RESULTS {
+                counter!("ackline_input_messages_total", "result" => result).increment(0);
+            }
+            for tier in TIERS {
+                let _ = histogram!("ackline_staleness_seconds", "tier" => tier);
+            }
+            let by_shard = (0..shards).map(ShardMetrics::new).collect();
+            let gauges = [
+                gauge!("ackline_upstream_connected"),
+                gauge!("ackline_draining"),
+                gauge!("ackline_upstream_lag_seconds"),
+            ];
+            (by_shard, IngestMetrics::new(), gauges)
+        });
+        (Arc::new(RelayMetrics { recorder, process, connected, draining, lag }), by_shard, ingest)
+    }
+
+    /// Everything as Prometheus text.
+    #[must_use]
+    pub fn render(&self, status: &RelayStatus, now_us: u64) -> String {
+        let flag = |flag: &AtomicBool| if flag.load(Ordering::Relaxed) { 1.0 } else { 0.0 };
+        self.connected.set(flag(&status.connected));
+        self.draining.set(flag(&status.draining));
+        let lag_us = match status.last_tick_us.load(Ordering::Relaxed) {
+            0 => 0,
+            last_us => now_us.saturating_sub(last_us),
+        };
+        #[allow(clippy::cast_precision_loss)] // Microseconds of lag.
+        self.lag.set(lag_us as f64 / MICROS);
+        with_local_recorder(&self.recorder, || self.process.collect());
+        self.recorder.render()
+    }
+
+    /// To be called every few seconds.
+    pub fn run_upkeep(&self) {
+        self.recorder.run_upkeep();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The value of a series as rendered.
+    fn value(text: &str, series: &str) -> Option<f64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
+        line.parse().ok()
+    }
+
+    /// Every metric of the catalogue is there before anything happened, at zero, with help and type; names of the
+    /// interface are in the catalogue.
+    #[test]
+    fn every_series_exists_from_the_start_at_zero() {
+        let (metrics, _shards, _ingest) = RelayMetrics::new(2);
+        let text = metrics.render(&RelayStatus::new(2), 1);
+        for entry in catalogue::CATALOGUE {
+            let name = entry.name;
+            assert!(text.contains(&format!("# HELP {name} ")), "no help of {name}");
+            assert!(text.contains(&format!("# TYPE {name} ")), "no type of {name}");
+            let mut samples = text.lines().filter(|line| !line.starts_with('#') && line.starts_with(name));
+            assert!(samples.clone().count() > 0, "no series of {name}");
+            if name != "ackline_build_info" {
+                assert!(samples.all(|line| line.ends_with(" 0")), "{name} does not begin at zero");
+            }
+        }
+        for reason in ["forged", "base_missing", "unknown"] {
+            let series = format!("ackline_client_packets_rejected_total{{reason=\"{reason}\"}}");
+            assert_eq!(value(&text, &series), Some(0.0), "{series}");
+        }
+        assert!(text.contains("process_resident_memory_bytes "), "{text}");
+        assert!(!text.contains("quantile="), "FAULTS 52: no summaries");
+    }
+
+    /// FAULTS 91, 92: what a shard tells adds nothing to the series there are, and its part of a gauge goes with it.
+    #[test]
+    fn faults_91_92_series_do_not_grow_and_gauges_go_with_their_shard() {
+        let (metrics, mut shards, _ingest) = RelayMetrics::new(2);
+        let status = RelayStatus::new(2);
+        let series = |text: &str| text.lines().filter(|line| !line.starts_with('#')).count();
+        let before = series(&metrics.render(&status, 1));
+        let mut counters = core::Counters::default();
+        let mut looped = LoopCounters::default();
+        counters.sessions_opened = 7;
+        counters.rejected_by_clients = [1; 64];
+        counters.round_trip_us.observe(30_000);
+        looped.sent = 5;
+        for shard in &mut shards {
+            shard.tell(4, (9, 1000), &mut counters, &mut looped);
+            shard.tell(3, (9, 1000), &mut counters, &mut looped);
+        }
+        let text = metrics.render(&status, 1);
+        assert_eq!(series(&text), before);
+        assert_eq!(value(&text, "ackline_clients"), Some(6.0));
+        assert_eq!(value(&text, "ackline_sessions_opened_total"), Some(14.0), "totals are told once");
+        assert_eq!(value(&text, "ackline_round_trip_seconds_sum"), Some(0.03));
+        assert_eq!(value(&text, "ackline_arena_frames"), Some(9.0));
+        shards.pop();
+        assert_eq!(value(&metrics.render(&status, 1), "ackline_clients"), Some(3.0));
+        shards.clear();
+        assert_eq!(value(&metrics.render(&status, 1), "ackline_clients"), Some(0.0));
+    }
+
+    /// Codes that no client of this version sends are one label, not many.
+    #[test]
+    fn rejections_by_code_keep_their_sum() {
+        let mut by_code = [0; 64];
+        (by_code[0], by_code[23]) = (2, 5);
+        let totals = rejections(&by_code);
+        assert_eq!((totals[0], totals.last().copied(), totals.iter().sum::<u64>()), (2, Some(5), 7));
+        assert_eq!(totals.len(), rejection_words().count());
+    }
 }

@@ -6,6 +6,24 @@
 //!
 //! Start with [`relay::RelayHandle`] and [`origin::OriginHandle`]: both run inside any process.
 
+pub mod admin;
+pub mod backoff;
+pub mod catalogue;
+pub mod directory;
+pub mod fuse;
+pub mod ingest;
+pub mod intake;
+pub mod loggate;
+pub mod metrics;
 pub mod origin;
+pub mod outbox;
+pub mod post;
+pub mod recorder;
 pub mod relay;
+pub mod roster;
+pub mod series;
 pub mod settings;
+pub mod shard;
+pub mod shelf;
+pub mod status;
+pub mod tally;

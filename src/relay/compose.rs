@@ -90,6 +90,7 @@ pub fn compose(
     let bytes = header_bytes + length + TAG_BYTES;
     outbox.commit(bytes, path);
     session.sent_us = now_us;
+    session.bytes_sent += bytes as u64;
     Some(Composed { bytes, seal_ns })
 }
 

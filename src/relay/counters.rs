@@ -128,14 +128,19 @@ impl Histogram {
 
     /// Counts a value.
     pub fn observe(&mut self, value: u64) {
+        self.observe_many(value, 1);
+    }
+
+    /// Counts a value that stands for `times` samples.
+    pub fn observe_many(&mut self, value: u64, times: u64) {
         let bucket = self
             .bounds
             .iter()
             .position(|bound| value <= *bound)
             .unwrap_or(self.bounds.len());
         if let Some((count, sum)) = self.buckets.get_mut(bucket) {
-            *count += 1;
-            *sum += value;
+            *count += times;
+            *sum += value * times;
         }
     }
 

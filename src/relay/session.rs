@@ -85,6 +85,10 @@ pub struct Session {
     pub served: Option<Tick>,
     /// Snapshots sent to it.
     pub served_snapshots: u64,
+    /// Bytes of datagrams made for it.
+    pub bytes_sent: u64,
+    /// Share of datagrams lost on the way to it at the last reading, in thousandths; `None` before the first.
+    pub loss_thousandths: Option<u16>,
     /// The session ends: why, how often that is still to be said, and when next.
     pub closing: Option<(CloseReason, u32, u64)>,
     /// Datagrams the client said it received, and the highest number, at the last loss reading.
@@ -156,6 +160,8 @@ impl Session {
             tokens_us: now_us,
             served: None,
             served_snapshots: 0,
+            bytes_sent: 0,
+            loss_thousandths: None,
             closing: None,
             received_mark: (0, 0),
             restart_us: None,
@@ -274,9 +280,9 @@ impl Session {
         let sent = report.received_newest.wrapping_sub(newest);
         if (64..1 << 20).contains(&sent) {
             let got = report.received_count.wrapping_sub(count).min(sent);
-            counters
-                .loss_thousandths
-                .observe(u64::from(sent - got) * 1000 / u64::from(sent));
+            let lost = u64::from(sent - got) * 1000 / u64::from(sent);
+            counters.loss_thousandths.observe(lost);
+            self.loss_thousandths = u16::try_from(lost).ok();
             self.received_mark = (report.received_newest, report.received_count);
         }
     }
@@ -381,6 +387,8 @@ impl Session {
             .open(&[base], digest.0, now_us, &mut Vec::new(), &mut Vec::new())
         {
             self.commit_us = Some(now_us);
+            // The commit carries this table's digest.
+            self.digest_us = now_us;
             self.asked = false;
             counters.advances_committed += 1;
         }

@@ -345,7 +345,7 @@ mod tests {
         assert_eq!((value(&truth, 10), value(&truth, 11), value(&truth, 12)), (Ok(1), Ok(1), Ok(2)));
         assert_eq!(value(&truth, 13), Err("Ended { at_us: 7, reason: 4 }".to_owned()));
         assert_eq!((truth.frame(Tick(14)), truth.frame(Tick(8))), (None, None));
-        truth.forget(HORIZON_US + 4);
+        truth.forget(HORIZON_US + 3);
         assert_eq!((truth.frame(Tick(11)), value(&truth, 12)), (None, Ok(2)));
     }
 }

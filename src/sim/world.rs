@@ -31,6 +31,15 @@ pub struct SimWorld {
     mass_us: u64,
     events: u64,
     quaternions: Vec<[f64; 4]>,
+    stream: u64,
+}
+
+/// The stream and the number that an event of the synthetic world carries.
+#[must_use]
+pub fn event_number(payload: &[u8]) -> Option<(u64, u64)> {
+    let (stream, number) = payload.split_first_chunk::<8>()?;
+    let number: [u8; 8] = number.try_into().ok()?;
+    Some((u64::from_le_bytes(*stream), u64::from_le_bytes(number)))
 }
 
 impl SimWorld {
@@ -53,6 +62,7 @@ impl SimWorld {
             mass_us: server_us + plan.mass_every_us,
             events: 0,
             quaternions: Vec::new(),
+            stream,
         }
     }
 
@@ -60,12 +70,6 @@ impl SimWorld {
     #[must_use]
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
-    }
-
-    /// Events made so far; each carries its number.
-    #[must_use]
-    pub fn events(&self) -> u64 {
-        self.events
     }
 
     /// The quaternions of the last step's observations, in their order.
@@ -283,7 +287,7 @@ impl SimWorld {
                 critical: self.dice.chance(0.3),
                 entity,
                 at_us: self.server_us,
-                payload: self.events.to_le_bytes().to_vec(),
+                payload: [self.stream.to_le_bytes(), self.events.to_le_bytes()].concat(),
             });
         }
     }

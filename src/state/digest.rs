@@ -6,6 +6,7 @@
 //! packets are authenticated by their seal.
 
 use super::record::Record;
+use crate::limits::EXTRA_FIELDS_MAX;
 
 /// Two words of digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -33,79 +34,82 @@ impl Digest {
         ])
     }
 
-    /// The digest of one record: its words, in the order below, through two lanes of a multiply-rotate mix
-    /// with different constants (the mixing steps of MurmurHash3, Austin Appleby, public domain).
+    /// The digest of one record: a multilinear hash of its words in two lanes, then a bijective mix.
+    ///
+    /// Word i is folded, `t = w ^ (w >> 15)`, and adds `t * M[i]` to each lane, where `M[i]` is the (i + 1)th
+    /// power of the lane's odd constant; all modulo 2^32. The lane then goes through MurmurHash3's finaliser
+    /// (Austin Appleby, public domain). A change within one word always shows: the fold is a bijection and the
+    /// factors are odd. The sum has no order of evaluation, so it runs as wide as the machine is.
     ///
     /// Words: id, generation, class, born (low, high), segment, segment time (low, high), motion flag
-    /// (0 none, 1 moving, 2 at rest), and with motion: observation time (low, high), position x y z, rotation
-    /// (largest | part0 << 16, part1 | part2 << 16), velocity x y z, angular x y z; then the eight extras.
+    /// (0 none, 1 moving, 2 at rest), observation time (low, high), position x y z, rotation
+    /// (largest | part0 << 16, part1 | part2 << 16), velocity x y z, angular x y z, the eight extras. Without
+    /// motion the words from the observation time to angular z are zero.
     #[must_use]
     pub fn of(record: &Record) -> Digest {
-        let mut mix = Mix([0x9E37_79B9, 0x85EB_CA6B]);
-        mix.word(record.entity.id);
-        mix.word(record.entity.generation);
-        mix.word(u32::from(record.class));
-        mix.long(record.born_us);
-        mix.word(record.segment);
-        mix.long(record.segment_us);
-        match &record.motion {
-            None => mix.word(0),
-            Some(motion) => {
-                mix.word(if motion.at_rest { 2 } else { 1 });
-                mix.long(motion.observed_us);
-                motion.position.into_iter().for_each(|q| mix.word(q));
-                let [a, b, c] = motion.rotation.parts.map(u32::from);
-                mix.word(u32::from(motion.rotation.largest) | a << 16);
-                mix.word(b | c << 16);
-                motion
-                    .velocity
-                    .into_iter()
-                    .for_each(|q| mix.word(q.cast_unsigned()));
-                motion
-                    .angular
-                    .into_iter()
-                    .for_each(|q| mix.word(q.cast_unsigned()));
-            }
-        }
-        record.extras.into_iter().for_each(|pattern| mix.word(pattern));
-        mix.finish()
+        let words = words(record);
+        Digest([mix(sum(&words, &FACTORS[0])), mix(sum(&words, &FACTORS[1]))])
     }
 }
 
-struct Mix([u32; 2]);
+const WORDS: usize = 22 + EXTRA_FIELDS_MAX;
+const FACTORS: [[u32; WORDS]; 2] = [powers(0x9E37_79B1), powers(0x85EB_CA77)];
 
-impl Mix {
-    fn word(&mut self, word: u32) {
-        let [a, b] = self.0;
-        let k = word
-            .wrapping_mul(0xCC9E_2D51)
-            .rotate_left(15)
-            .wrapping_mul(0x1B87_3593);
-        let l = word
-            .wrapping_mul(0x239B_961B)
-            .rotate_left(17)
-            .wrapping_mul(0xAB0E_9789);
-        self.0 = [
-            (a ^ k).rotate_left(13).wrapping_mul(5).wrapping_add(0xE654_6B64),
-            (b ^ l).rotate_left(19).wrapping_mul(5).wrapping_add(0x561C_CD1B),
-        ];
+/// The first powers of an odd number modulo 2^32.
+const fn powers(factor: u32) -> [u32; WORDS] {
+    let mut powers = [factor; WORDS];
+    let mut i = 1;
+    while i < WORDS {
+        powers[i] = powers[i - 1].wrapping_mul(factor);
+        i += 1;
     }
+    powers
+}
 
-    #[allow(clippy::cast_possible_truncation)]
-    fn long(&mut self, long: u64) {
-        self.word(long as u32);
-        self.word((long >> 32) as u32);
+#[allow(clippy::cast_possible_truncation)]
+fn words(record: &Record) -> [u32; WORDS] {
+    let mut words = [0u32; WORDS];
+    let low = |long: u64| long as u32;
+    let high = |long: u64| (long >> 32) as u32;
+    let head = [
+        record.entity.id,
+        record.entity.generation,
+        u32::from(record.class),
+        low(record.born_us),
+        high(record.born_us),
+        record.segment,
+        low(record.segment_us),
+        high(record.segment_us),
+    ];
+    words[..8].copy_from_slice(&head);
+    if let Some(motion) = &record.motion {
+        let [a, b, c] = motion.rotation.parts.map(u32::from);
+        words[8] = if motion.at_rest { 2 } else { 1 };
+        words[9] = low(motion.observed_us);
+        words[10] = high(motion.observed_us);
+        words[11..14].copy_from_slice(&motion.position);
+        words[14] = u32::from(motion.rotation.largest) | a << 16;
+        words[15] = b | c << 16;
+        words[16..19].copy_from_slice(&motion.velocity.map(i32::cast_unsigned));
+        words[19..22].copy_from_slice(&motion.angular.map(i32::cast_unsigned));
     }
+    words[22..].copy_from_slice(&record.extras);
+    words
+}
 
-    fn finish(self) -> Digest {
-        Digest(self.0.map(|mut h| {
-            h ^= h >> 16;
-            h = h.wrapping_mul(0x85EB_CA6B);
-            h ^= h >> 13;
-            h = h.wrapping_mul(0xC2B2_AE35);
-            h ^ (h >> 16)
-        }))
-    }
+fn sum(words: &[u32; WORDS], factors: &[u32; WORDS]) -> u32 {
+    let fold = |word: u32| word ^ (word >> 15);
+    words.iter().zip(factors).fold(0u32, |sum, (word, factor)| {
+        sum.wrapping_add(fold(*word).wrapping_mul(*factor))
+    })
+}
+
+fn mix(mut h: u32) -> u32 {
+    h ^= h >> 16;
+    h = h.wrapping_mul(0x85EB_CA6B);
+    h ^= h >> 13;
+    h = h.wrapping_mul(0xC2B2_AE35);
+    h ^ (h >> 16)
 }
 
 #[cfg(test)]

@@ -151,7 +151,10 @@ fn a_million_hostile_datagrams_do_nothing() {
         }
         if datagram != good {
             let received = client.receive(11_000, &mut datagram);
-            assert!(matches!(received, Received::Refused(_)), "round {round}: {received:?}");
+            assert!(
+                matches!(received, Received::Refused(_)),
+                "round {round}: {received:?}"
+            );
         }
     }
     assert_eq!(fingerprint(&mut client), before);

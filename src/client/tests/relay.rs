@@ -12,7 +12,7 @@ use crate::delta::message::Message;
 use crate::delta::schema;
 use crate::sequence::Tick;
 use crate::state::digest::Digest;
-use crate::state::entity::Entity;
+use crate::state::entity::{Departure, Entity};
 use crate::state::record::{Motion, Record};
 use crate::state::rotation::Rotation;
 use crate::state::schema::Schema;
@@ -96,6 +96,22 @@ pub(super) fn update(slot: Slot, record: Record) -> Entry {
     Entry {
         slot,
         change: Change::Update(record),
+    }
+}
+
+pub(super) fn remove(slot: Slot, departure: Departure, reason: u8) -> Entry {
+    let at_us = if departure == Departure::Destroyed {
+        500
+    } else {
+        2_000
+    };
+    Entry {
+        slot,
+        change: Change::Removed {
+            departure,
+            at_us,
+            reason,
+        },
     }
 }
 

@@ -1,0 +1,510 @@
+//! Judges what clients decode against what the origin published.
+//!
+//! A decoded record is right when it equals, field by field, the origin's record of that entity in the frame of the
+//! snapshot's time. A record that is not in its snapshot's frame is a mismatch even if it was true before. Where the
+//! truth has not come yet the check waits, bounded; what can never be checked is counted as unchecked.
+//!
+//! A relay numbers its streams in its own way, and a restarted relay begins anew. So each session is bound to the
+//! stream of the truth in which its first snapshot is true; a stream that follows in the same session is a later one.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::series::{Series, SeriesSet};
+use super::trail::EventTrail;
+use super::truth::{Absence, SlotHints, TruthLog, TruthReader};
+use crate::client::display::ShownKind;
+use crate::client::session::Client;
+use crate::client::table::TableView;
+use crate::delta::decode::{Change, Entry};
+use crate::state::frame::Frame;
+use crate::state::record::Record;
+
+/// Entries that may wait for the truth, in all.
+const WAITING_ENTRIES_MAX: usize = 200_000;
+/// How long a session's first snapshot waits for the newest stream before older ones are tried, microseconds.
+const OLDER_AFTER_US: u64 = 2_000_000;
+/// Differences told in words.
+const EXAMPLES_MAX: usize = 8;
+/// How old a record may be at the end where its entity has changed since, server microseconds.
+const CLEAN_US: u64 = 1_000_000;
+
+/// What an oracle counted.
+#[derive(Clone, Debug, Default)]
+pub struct OracleCounts {
+    /// Records compared.
+    pub records_checked: u64,
+    /// Tables compared.
+    pub tables_checked: u64,
+    /// Records, removals or members that differ.
+    pub mismatches: u64,
+    /// Records that could not be compared.
+    pub unchecked: u64,
+    /// The first few differences.
+    pub examples: Vec<String>,
+}
+
+/// What the oracle knows of one session.
+#[derive(Debug, Default)]
+pub struct View {
+    /// Which client, for words.
+    pub client: u32,
+    /// What it has been told of events.
+    pub trail: EventTrail,
+    relay_stream: u32,
+    least_stream: u32,
+    truth_stream: Option<u32>,
+    /// By slot the frame of the last record; kept for some clients only.
+    watched: Option<Vec<u64>>,
+}
+
+impl View {
+    /// A new session of `client`. `watched`: how long each of its entities waits for its next record is measured.
+    #[must_use]
+    pub fn new(client: u32, watched: bool) -> View {
+        View { client, watched: watched.then(Vec::new), ..View::default() }
+    }
+
+    /// The truth's stream, once known.
+    #[must_use]
+    pub fn stream(&self) -> Option<u32> {
+        self.truth_stream
+    }
+}
+
+/// A check that waits for the truth.
+struct Waiting {
+    client: u32,
+    stream: Option<u32>,
+    least_stream: u32,
+    /// `None` for a part of an older snapshot, whose time is not known, only that it is before `newest_us`.
+    server_us: Option<u64>,
+    newest_us: u64,
+    came_us: u64,
+    fresh: bool,
+    entries: Vec<Entry>,
+}
+
+/// What a client received, as far as the oracle needs it.
+struct Part<'a> {
+    client: u32,
+    server_us: Option<u64>,
+    newest_us: u64,
+    now_us: u64,
+    fresh: bool,
+    entries: &'a [Entry],
+}
+
+/// What became of a check.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Checked {
+    /// Compared with this frame.
+    With(u64),
+    /// The truth has not come.
+    NotYet,
+    /// It never can be.
+    Never,
+}
+
+/// The judge of one thread's clients.
+pub struct Oracle {
+    reader: TruthReader,
+    hints: SlotHints,
+    waiting: VecDeque<Waiting>,
+    waiting_entries: usize,
+    counts: OracleCounts,
+}
+
+impl Oracle {
+    /// A judge that reads `log`.
+    #[must_use]
+    pub fn new(log: Arc<TruthLog>) -> Oracle {
+        Oracle {
+            reader: TruthReader::new(log),
+            hints: SlotHints::default(),
+            waiting: VecDeque::new(),
+            waiting_entries: 0,
+            counts: OracleCounts::default(),
+        }
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counts(&self) -> &OracleCounts {
+        &self.counts
+    }
+
+    /// The truth as this thread knows it.
+    #[must_use]
+    pub fn reader(&self) -> &TruthReader {
+        &self.reader
+    }
+
+    /// Takes over new truth and settles what waited for it. Call before a burst of datagrams.
+    pub fn refresh(&mut self, now_us: u64, series: &mut SeriesSet) {
+        if !self.reader.refresh() {
+            return;
+        }
+        for _ in 0..self.waiting.len() {
+            let Some(waiting) = self.waiting.pop_front() else { break };
+            let Waiting { client, server_us, newest_us, came_us, fresh, .. } = waiting;
+            let part = Part { client, server_us, newest_us, now_us: came_us, fresh, entries: &waiting.entries };
+            let old = now_us.saturating_sub(came_us) > OLDER_AFTER_US;
+            let stream = waiting.stream.or_else(|| self.find_stream(&part, waiting.least_stream, old));
+            let checked = stream.map_or(Checked::NotYet, |stream| self.compare(&part, stream, series));
+            match checked {
+                Checked::NotYet => self.waiting.push_back(waiting),
+                Checked::With(_) | Checked::Never => self.waiting_entries -= waiting.entries.len(),
+            }
+        }
+    }
+
+    /// Checks what the last receive of `client` decoded. `late`: it was a part of an older snapshot than the newest.
+    /// `fresh`: the first part of a snapshot with a newer time than any before, so its latency counts.
+    pub fn check(
+        &mut self,
+        view: &mut View,
+        client: &Client,
+        late: bool,
+        fresh: bool,
+        now_us: u64,
+        series: &mut SeriesSet,
+    ) {
+        let Some(newest) = client.newest() else { return };
+        let newest_us = newest.server_us;
+        if view.relay_stream != client.stream_epoch() {
+            view.relay_stream = client.stream_epoch();
+            view.least_stream = view.truth_stream.take().map_or(view.least_stream, |stream| stream + 1);
+            view.trail.new_stream();
+            view.watched.iter_mut().for_each(Vec::clear);
+        }
+        let server_us = (!late).then_some(newest_us);
+        let part = Part { client: view.client, server_us, newest_us, now_us, fresh, entries: client.decoded() };
+        if view.truth_stream.is_none() {
+            view.truth_stream = self.find_stream(&part, view.least_stream, false);
+        }
+        let checked = match view.truth_stream {
+            Some(stream) => self.compare(&part, stream, series),
+            None => Checked::NotYet,
+        };
+        match checked {
+            Checked::With(number) => {
+                self.watch(view, &part, number, series);
+                if !late {
+                    self.check_removals(view, client, number);
+                }
+            }
+            Checked::NotYet => self.wait(view, &part),
+            Checked::Never => {}
+        }
+    }
+
+    /// The stream of the truth in which a session's part is true, newest first. Where the newest may still come to
+    /// it, only that one counts, unless `older`.
+    fn find_stream(&mut self, part: &Part<'_>, least: u32, older: bool) -> Option<u32> {
+        let server_us = part.server_us?;
+        let newest = self.reader.newest()?.stream;
+        if newest < least {
+            return None;
+        }
+        let absent = self.reader.at(newest, server_us).next().is_none();
+        if absent && self.reader.absence(newest, server_us) == Absence::NotYet && !older {
+            return None;
+        }
+        let (reader, hints) = (&self.reader, &mut self.hints);
+        let fits = |stream: &u32| {
+            let frame = reader.at(*stream, server_us).next();
+            let is_true = |entry: &Entry| decoded(entry).is_none_or(|record| {
+                reader.at(*stream, server_us).any(|truth| hints.record(&truth.frame, entry.slot, record.entity) == Some(record))
+            });
+            frame.is_some() && part.entries.iter().all(is_true)
+        };
+        // In none it is true: it is judged by the newest, where it may be.
+        reader.streams().filter(|stream| *stream >= least).find(fits).or(Some(newest))
+    }
+
+    /// Compares every decoded record of a part.
+    fn compare(&mut self, part: &Part<'_>, stream: u32, series: &mut SeriesSet) -> Checked {
+        let Some(server_us) = part.server_us else { return self.compare_late(part, stream) };
+        let (reader, hints) = (&self.reader, &mut self.hints);
+        let mut frames = reader.at(stream, server_us);
+        let Some(first) = frames.next() else {
+            return match reader.absence(stream, server_us) {
+                Absence::NotYet => {
+                    reader.want(stream, server_us);
+                    Checked::NotYet
+                }
+                Absence::Never => self.no_such_frame(part, server_us),
+                Absence::Unknown => {
+                    self.counts.unchecked += records_in(part.entries);
+                    Checked::Never
+                }
+            };
+        };
+        let twins = frames.next().is_some();
+        for entry in part.entries {
+            let Some(record) = decoded(entry) else { continue };
+            self.counts.records_checked += 1;
+            let truth = hints.record(&first.frame, entry.slot, record.entity);
+            if truth == Some(record) {
+                continue;
+            }
+            let in_twin = twins
+                && reader
+                    .at(stream, server_us)
+                    .any(|twin| hints.record(&twin.frame, entry.slot, record.entity) == Some(record));
+            if !in_twin {
+                self.counts.mismatches += 1;
+                note(&mut self.counts, part.client, server_us, record, truth);
+            }
+        }
+        if let Some(published_us) = first.published_us.filter(|_| part.fresh && !twins) {
+            series.record(Series::Latency, part.now_us.saturating_sub(published_us));
+        }
+        Checked::With(first.number)
+    }
+
+    /// A part of an older snapshot: there must be one frame in which all of its records are true.
+    fn compare_late(&mut self, part: &Part<'_>, stream: u32) -> Checked {
+        let (reader, hints) = (&self.reader, &mut self.hints);
+        let mut is_true = |frame: &Frame, entry: &Entry| {
+            decoded(entry).is_none_or(|record| hints.record(frame, entry.slot, record.entity) == Some(record))
+        };
+        let records = records_in(part.entries);
+        let past = reader.backwards(stream).filter(|truth| truth.server_us() <= part.newest_us);
+        for truth in past {
+            if part.entries.iter().all(|entry| is_true(&truth.frame, entry)) {
+                self.counts.records_checked += records;
+                return Checked::Never;
+            }
+        }
+        if reader.backwards(stream).next().is_none_or(|newest| newest.server_us() < part.newest_us) {
+            reader.want(stream, part.newest_us);
+            return Checked::NotYet;
+        }
+        self.counts.records_checked += records;
+        self.counts.mismatches += records;
+        if self.counts.examples.len() < EXAMPLES_MAX {
+            self.counts.examples.push(format!(
+                "client {}: a late part of {records} records before {} us is true in no frame of the origin's",
+                part.client, part.newest_us
+            ));
+        }
+        Checked::Never
+    }
+
+    fn no_such_frame(&mut self, part: &Part<'_>, server_us: u64) -> Checked {
+        let records = records_in(part.entries);
+        self.counts.records_checked += records;
+        self.counts.mismatches += records.max(1);
+        if self.counts.examples.len() < EXAMPLES_MAX {
+            self.counts.examples.push(format!(
+                "client {}: a snapshot of {server_us} us, a time at which the origin published nothing",
+                part.client
+            ));
+        }
+        Checked::Never
+    }
+
+    /// Nothing that was removed may be alive.
+    fn check_removals(&mut self, view: &View, client: &Client, number: u64) {
+        for shown in client.changes() {
+            let ShownKind::Removed(absence) = shown.kind else { continue };
+            let Some(truth) = self.reader.numbered(number) else { return };
+            let entity = shown.record.entity;
+            if self.hints.record(&truth.frame, shown.slot, entity).is_some() {
+                self.counts.mismatches += 1;
+                if self.counts.examples.len() < EXAMPLES_MAX {
+                    let (client, at_us) = (view.client, truth.server_us());
+                    self.counts.examples.push(format!(
+                        "client {client}: entity {entity} removed ({absence:?}) at {at_us} us, where the origin has it alive"
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Measures how long each changed entity waited for its next record.
+    fn watch(&mut self, view: &mut View, part: &Part<'_>, number: u64, series: &mut SeriesSet) {
+        let Some(watched) = view.watched.as_mut().filter(|_| part.server_us.is_some()) else { return };
+        for entry in part.entries {
+            let Some(record) = decoded(entry) else { continue };
+            let slot = usize::from(entry.slot);
+            if watched.len() <= slot {
+                watched.resize(slot + 1, 0);
+            }
+            let last = core::mem::replace(&mut watched[slot], number);
+            let Some(before) = self.reader.numbered(last) else { continue };
+            let Some(before) = self.hints.record(&before.frame, entry.slot, record.entity) else { continue };
+            let changed = (last + 1..=number).filter_map(|number| self.reader.numbered(number)).find(|truth| {
+                self.hints.record(&truth.frame, entry.slot, record.entity) != Some(before)
+            });
+            if let Some(published_us) = changed.and_then(|truth| truth.published_us) {
+                series.record(Series::Starvation, part.now_us.saturating_sub(published_us));
+            }
+        }
+    }
+
+    fn wait(&mut self, view: &View, part: &Part<'_>) {
+        if part.entries.is_empty() && !part.fresh {
+            return;
+        }
+        if self.waiting_entries + part.entries.len() > WAITING_ENTRIES_MAX {
+            self.counts.unchecked += records_in(part.entries);
+            return;
+        }
+        self.reader.want(view.truth_stream.unwrap_or(view.least_stream.max(1)), part.newest_us);
+        self.waiting_entries += part.entries.len();
+        self.waiting.push_back(Waiting {
+            client: part.client,
+            stream: view.truth_stream,
+            least_stream: view.least_stream,
+            server_us: part.server_us,
+            newest_us: part.newest_us,
+            came_us: part.now_us,
+            fresh: part.fresh,
+            entries: part.entries.to_vec(),
+        });
+    }
+
+    /// Compares a whole held table of the snapshot at `server_us`: each record must be the origin's of that time,
+    /// or, where the entity was left out since, of a time before it.
+    pub fn check_table(&mut self, view: &View, table: TableView<'_>, server_us: u64) {
+        let Some(stream) = view.truth_stream else { return };
+        if self.reader.at(stream, server_us).next().is_none() {
+            return;
+        }
+        self.counts.tables_checked += 1;
+        let (reader, hints) = (&self.reader, &mut self.hints);
+        let oldest_us = reader.backwards(stream).last().map_or(0, super::truth::TruthFrame::server_us);
+        for (slot, record) in table.records() {
+            let mut past = reader.backwards(stream).filter(|truth| truth.server_us() <= server_us);
+            if past.any(|truth| hints.record(&truth.frame, slot, record.entity) == Some(record)) {
+                continue;
+            }
+            let seen_us = record.motion.map_or(record.segment_us, |motion| motion.observed_us);
+            if seen_us > oldest_us {
+                self.counts.mismatches += 1;
+                note(&mut self.counts, view.client, server_us, record, None);
+            }
+        }
+    }
+
+    /// Compares what a client shows at the end with the whole world at its newest snapshot's time. `None` when that
+    /// time's truth is not here.
+    pub fn check_end(&mut self, view: &View, client: &Client) -> Option<EndCheck> {
+        let server_us = client.newest()?.server_us;
+        let stream = view.truth_stream?;
+        let mut best: Option<EndCheck> = None;
+        for truth in self.reader.at(stream, server_us) {
+            let check = end_check(&self.reader, &mut self.hints, stream, &truth.frame, client);
+            if best.as_ref().is_none_or(|best| check.faults() < best.faults()) {
+                best = Some(check);
+            }
+        }
+        best
+    }
+
+    /// Counts a client's last end check.
+    pub fn settle_end(&mut self, view: &View, check: &EndCheck) {
+        self.counts.tables_checked += 1;
+        self.counts.mismatches += check.extra;
+        if check.faults() > 0 && self.counts.examples.len() < EXAMPLES_MAX {
+            self.counts.examples.push(format!("client {}, at the end: {}", view.client, check.example));
+        }
+    }
+
+    /// Checks that still wait will never be made.
+    pub fn finish(&mut self) {
+        for waiting in self.waiting.drain(..) {
+            self.counts.unchecked += records_in(&waiting.entries);
+        }
+        self.waiting_entries = 0;
+    }
+}
+
+/// What an end check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EndCheck {
+    /// Entities that should be shown, with a record that is the truth's, and are not.
+    pub missing: u64,
+    /// Entities shown that are not there.
+    pub extra: u64,
+    example: String,
+}
+
+impl EndCheck {
+    /// Both together.
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        self.missing + self.extra
+    }
+}
+
+fn end_check(reader: &TruthReader, hints: &mut SlotHints, stream: u32, frame: &Frame, client: &Client) -> EndCheck {
+    let mut check = EndCheck::default();
+    let (display, server_us) = (client.display(), frame.server_us);
+    let mut right = 0;
+    for (slot, record, _) in display.records() {
+        let Some(truth) = hints.record(frame, slot, record.entity) else {
+            check.extra += 1;
+            check.example = format!("entity {} is shown at {server_us} us and does not live", record.entity);
+            continue;
+        };
+        // It may have changed within the clean time and wait for its turn; then it must have been true itself.
+        let as_of_us = display.known(slot).map_or(0, |known| known.as_of_us);
+        let recent = as_of_us + CLEAN_US >= server_us;
+        let mut then = || {
+            let mut frames = reader.at(stream, as_of_us);
+            frames.any(|truth| hints.record(&truth.frame, slot, record.entity) == Some(record))
+        };
+        if truth == record || (recent && then()) {
+            right += 1;
+        } else {
+            check.example = format!("entity {} at {server_us} us: {}", record.entity, differences(record, Some(truth)));
+        }
+    }
+    check.missing = (frame.live() as u64).saturating_sub(right);
+    if check.missing > 0 && check.example.is_empty() {
+        check.example = format!("{} entities are not shown at {server_us} us", check.missing);
+    }
+    check
+}
+
+/// The record an entry brought.
+fn decoded(entry: &Entry) -> Option<&Record> {
+    match &entry.change {
+        Change::Update(record) | Change::Complete(record) => Some(record),
+        Change::Removed { .. } | Change::Awake => None,
+    }
+}
+
+fn records_in(entries: &[Entry]) -> u64 {
+    entries.iter().filter(|entry| decoded(entry).is_some()).count() as u64
+}
+
+#[cold]
+fn note(counts: &mut OracleCounts, client: u32, server_us: u64, record: &Record, truth: Option<&Record>) {
+    if counts.examples.len() < EXAMPLES_MAX {
+        let text = differences(record, truth);
+        counts.examples.push(format!("client {client}: entity {} at {server_us} us: {text}", record.entity));
+    }
+}
+
+/// In which fields a record differs from the truth.
+fn differences(record: &Record, truth: Option<&Record>) -> String {
+    let Some(truth) = truth else { return "the origin has no such record".to_owned() };
+    let mut fields = Vec::new();
+    let mut differ = |name: &str, ours: &dyn core::fmt::Debug, theirs: &dyn core::fmt::Debug| {
+        let (ours, theirs) = (format!("{ours:?}"), format!("{theirs:?}"));
+        if ours != theirs {
+            fields.push(format!("{name} is {ours}, the origin's {theirs}"));
+        }
+    };
+    differ("class", &record.class, &truth.class);
+    differ("birth", &record.born_us, &truth.born_us);
+    differ("segment", &(record.segment, record.segment_us), &(truth.segment, truth.segment_us));
+    differ("motion", &record.motion, &truth.motion);
+    differ("extras", &record.extras, &truth.extras);
+    fields.join("; ")
+}

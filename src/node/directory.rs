@@ -1,0 +1,75 @@
+//! Which shard has which session: for look-ups by operators, off the packet path.
+//!
+//! A datagram finds its shard by the connection id itself; nothing here is read for one. No guard is held across a
+//! call, let alone an await (FAULTS 80).
+
+use dashmap::DashMap;
+
+use crate::relay::shard::SessionChange;
+
+/// Where a session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// Its shard.
+    pub shard: usize,
+    /// When it was opened, on the relay's clock.
+    pub opened_us: u64,
+}
+
+/// Every open session of a relay by connection id.
+#[derive(Debug, Default)]
+pub struct Directory {
+    sessions: DashMap<u64, DirectoryEntry>,
+}
+
+impl Directory {
+    /// Takes what a shard says came and went.
+    pub fn record(&self, shard: usize, now_us: u64, changes: impl IntoIterator<Item = SessionChange>) {
+        for change in changes {
+            match change {
+                SessionChange::Opened(connection) => {
+                    self.sessions.insert(connection, DirectoryEntry { shard, opened_us: now_us });
+                }
+                SessionChange::Closed(connection, _) => {
+                    self.sessions.remove(&connection);
+                }
+            }
+        }
+    }
+
+    /// Where a session is.
+    #[must_use]
+    pub fn find(&self, connection: u64) -> Option<DirectoryEntry> {
+        self.sessions.get(&connection).map(|entry| *entry)
+    }
+
+    /// Sessions open.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// No session is open.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::payload::CloseReason;
+
+    /// FAULTS 42, 92: what left is gone.
+    #[test]
+    fn faults_42_92_the_directory_follows_what_comes_and_goes() {
+        let directory = Directory::default();
+        directory.record(1, 50, [SessionChange::Opened(7), SessionChange::Opened(8)]);
+        assert_eq!(directory.find(7), Some(DirectoryEntry { shard: 1, opened_us: 50 }));
+        directory.record(1, 60, [SessionChange::Closed(7, CloseReason::Left)]);
+        assert!(directory.find(7).is_none() && directory.len() == 1);
+        directory.record(1, 60, [SessionChange::Closed(8, CloseReason::Idle)]);
+        assert!(directory.is_empty());
+    }
+}

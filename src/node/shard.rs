@@ -1,0 +1,290 @@
+//! The thread of one shard: a socket, the core, and the loop between them (DESIGN 6).
+//!
+//! A turn: wait at most 20 ms, take what arrived (reports first), letters of other shards, frames; serve them in
+//! batches, taking reports between the batches; timers; counters. Everything a turn does is bounded, so nothing
+//! starves. Of several frames that came at once all go into the arena and the newest alone is sent, so a stall is
+//! followed by one snapshot per client (FAULTS 41) and overload lowers the rate instead of growing a backlog.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam::channel::{Receiver, TryRecvError};
+
+use super::directory::Directory;
+use super::fuse::Fuse;
+use super::metrics::ShardMetrics;
+use super::outbox::BatchOutbox;
+use super::post::{Letter, Post};
+use super::roster::RosterQuery;
+use super::shelf::{Shelf, Shelved};
+use super::status::RelayStatus;
+use super::tally::LoopCounters;
+use crate::limits::{BATCH_DATAGRAMS, EXPORT_EVERY_US, LETTERS_MAX, RECEIVE_BATCHES_PER_TURN, SHARD_WAIT_US};
+use crate::net::batch::ReceiveBatch;
+use crate::net::clock::{monotonic_ns, monotonic_us, thread_cpu_ns};
+use crate::net::socket::ShardSocket;
+use crate::net::waker::{Waker, wait};
+use crate::relay::outbox::{Outbox, Path};
+use crate::relay::shard::{Receipt, Shard};
+use crate::sequence::Tick;
+
+/// What a shard is asked between ticks.
+pub enum ShardCommand {
+    /// Admit nobody, tell the clients, let them go.
+    Drain,
+    /// Tell of sessions.
+    Roster(RosterQuery),
+    /// End the thread.
+    Stop,
+}
+
+/// What a shard shares with the rest of its relay.
+pub struct ShardLinks {
+    /// Wakes this shard.
+    pub waker: Waker,
+    /// Where frames come from.
+    pub shelf: Arc<Shelf>,
+    /// To other shards.
+    pub post: Arc<Post>,
+    /// From other shards.
+    pub inbox: Receiver<Box<Letter>>,
+    /// From admin and the handle.
+    pub commands: Receiver<ShardCommand>,
+    /// Who is where.
+    pub directory: Arc<Directory>,
+    /// How the relay is doing.
+    pub status: Arc<RelayStatus>,
+    /// What it exports.
+    pub metrics: ShardMetrics,
+}
+
+/// One shard's loop and everything it owns.
+pub struct ShardLoop {
+    index: usize,
+    shard: Shard,
+    socket: ShardSocket,
+    links: ShardLinks,
+    arrived: ReceiveBatch,
+    outbox: BatchOutbox,
+    frames: Vec<Arc<Shelved>>,
+    /// Newest tick in the arena, and when the relay had it.
+    newest: Option<Tick>,
+    taken_us: u64,
+    looped: LoopCounters,
+    timers_due_us: u64,
+    export_due_us: u64,
+}
+
+/// Whether the loop goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    On,
+    End,
+}
+
+impl ShardLoop {
+    /// A shard on its socket.
+    #[must_use]
+    pub fn new(index: usize, shard: Shard, socket: ShardSocket, links: ShardLinks) -> ShardLoop {
+        ShardLoop {
+            index,
+            shard,
+            socket,
+            links,
+            arrived: ReceiveBatch::new(),
+            outbox: BatchOutbox::default(),
+            frames: Vec::new(),
+            newest: None,
+            taken_us: 0,
+            looped: LoopCounters::default(),
+            timers_due_us: 0,
+            export_due_us: 0,
+        }
+    }
+
+    /// Turns until the relay stops.
+    pub fn run(mut self) {
+        let _fuse = Fuse::new("a shard");
+        while self.turn() == Turn::On {}
+        self.export(monotonic_us());
+    }
+
+    fn turn(&mut self) -> Turn {
+        self.rest();
+        if self.obey() == Turn::End {
+            return Turn::End;
+        }
+        self.receive(RECEIVE_BATCHES_PER_TURN);
+        self.read_letters();
+        self.take_frames();
+        self.serve();
+        let now_us = monotonic_us();
+        if now_us >= self.timers_due_us {
+            self.timers_due_us = now_us + SHARD_WAIT_US;
+            self.run_timers();
+        }
+        self.flush();
+        let changes = self.shard.take_changes();
+        if !changes.is_empty() {
+            self.links.directory.record(self.index, now_us, changes);
+        }
+        if now_us >= self.export_due_us {
+            self.export_due_us = now_us + EXPORT_EVERY_US;
+            self.export(now_us);
+        }
+        Turn::On
+    }
+
+    /// Waits for work, until timers are due; not at all while sessions are still to be served.
+    fn rest(&mut self) {
+        let wait_us = match self.shard.unserved() {
+            0 => self.timers_due_us.saturating_sub(monotonic_us()).min(SHARD_WAIT_US),
+            _ => 0,
+        };
+        let waited = wait(&self.socket, &self.links.waker, Some(Duration::from_micros(wait_us)));
+        if let Err(error) = waited {
+            // The loop lives on whatever the system says, and does not spin (FAULTS 83).
+            self.looped.receive_errors.record(error.raw_os_error().unwrap_or(libc::EIO));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn obey(&mut self) -> Turn {
+        loop {
+            match self.links.commands.try_recv() {
+                Ok(ShardCommand::Drain) => self.shard.drain(monotonic_us()),
+                Ok(ShardCommand::Roster(query)) => query.answer(&self.shard, self.index, monotonic_us()),
+                Err(TryRecvError::Empty) => return Turn::On,
+                Ok(ShardCommand::Stop) | Err(TryRecvError::Disconnected) => return Turn::End,
+            }
+        }
+    }
+
+    /// Takes at most so many batches off the socket.
+    fn receive(&mut self, batches: usize) {
+        for _ in 0..batches {
+            let report = self.arrived.receive(&self.socket);
+            self.looped.receive_errors.add(&report.errors);
+            let now_us = monotonic_us();
+            let ShardLoop { arrived, shard, outbox, socket, looped, links, .. } = self;
+            for datagram in arrived.datagrams() {
+                if outbox.room() == 0 {
+                    flush(outbox, socket, looped);
+                }
+                let path = Path { remote: datagram.from, local: datagram.local };
+                if let Receipt::Elsewhere(owner) = shard.receive(now_us, path, datagram.bytes, outbox) {
+                    let taken = links.post.send(owner, path, datagram.bytes);
+                    looped.forwarded[usize::from(!taken)] += 1;
+                }
+            }
+            if report.datagrams < BATCH_DATAGRAMS {
+                return;
+            }
+        }
+    }
+
+    /// Takes what other shards received for sessions of this one.
+    fn read_letters(&mut self) {
+        for _ in 0..LETTERS_MAX {
+            let Ok(mut letter) = self.links.inbox.try_recv() else { return };
+            if self.outbox.room() == 0 {
+                self.flush();
+            }
+            let path = letter.path;
+            // An id that belongs to no shard at all was dropped by the sender.
+            let _ = self.shard.receive(monotonic_us(), path, letter.datagram(), &mut self.outbox);
+            self.links.post.give_back(letter);
+        }
+    }
+
+    /// Puts every frame that came into the arena; the newest is what is served.
+    fn take_frames(&mut self) {
+        let lapped = self.links.shelf.collect_after(self.newest, &mut self.frames);
+        let Some(last) = self.frames.last() else { return };
+        (self.newest, self.taken_us) = (Some(last.frame.tick), last.taken_us);
+        self.looped.lapped += u64::from(lapped);
+        let superseded = self.frames.len() - 1 + usize::from(self.shard.unserved() > 0);
+        if self.shard.open() > 0 {
+            self.looped.overruns += superseded as u64;
+        }
+        for shelved in self.frames.drain(..) {
+            self.shard.publish(Arc::clone(&shelved.frame), &shelved.schema);
+        }
+        let now_us = monotonic_us();
+        self.looped.lateness.observe(now_us, now_us.saturating_sub(self.taken_us));
+    }
+
+    /// Serves the newest frame until everybody has it, or a newer one has come.
+    fn serve(&mut self) {
+        if self.shard.unserved() == 0 {
+            return;
+        }
+        loop {
+            let left = self.shard.transmit(monotonic_us(), &mut self.outbox);
+            let sent = self.flush();
+            let delay_us = monotonic_us().saturating_sub(self.taken_us);
+            self.looped.delay_us.observe_many(delay_us, sent);
+            if !left || self.links.shelf.newest() != self.newest {
+                return;
+            }
+            self.receive(1);
+        }
+    }
+
+    fn run_timers(&mut self) {
+        // Each call does what is due until the outbox is full; what it did is then not due any more.
+        loop {
+            self.shard.timers(monotonic_us(), &mut self.outbox);
+            let full = self.outbox.room() == 0;
+            self.flush();
+            if !full {
+                return;
+            }
+        }
+    }
+
+    /// Sends what is in the outbox: how many datagrams the kernel took.
+    fn flush(&mut self) -> u64 {
+        flush(&mut self.outbox, &self.socket, &mut self.looped)
+    }
+
+    fn export(&mut self, now_us: u64) {
+        self.looped.bytes = self.outbox.bytes();
+        self.looped.kernel_drops = self.socket.kernel_drops().unwrap_or(0);
+        self.looped.lateness.age(now_us);
+        let (open, arena) = (self.shard.open(), self.shard.arena());
+        let arena = (arena.frames(), arena.bytes());
+        self.links.metrics.tell(open, arena, self.shard.counters_mut(), &mut self.looped);
+        let Some(status) = self.links.status.shards.get(self.index) else { return };
+        let counters = self.shard.counters();
+        let put = |figure: &AtomicU64, value: u64| figure.store(value, Ordering::Relaxed);
+        put(&status.turned_us, now_us);
+        put(&status.sessions, open as u64);
+        put(&status.cpu_ns, thread_cpu_ns());
+        put(&status.encode_ns, counters.encode_total_ns);
+        put(&status.seal_ns, counters.seal_total_ns);
+        put(&status.packets_measured, counters.packets_measured);
+        put(&status.send_ns, self.looped.send_ns_total);
+        put(&status.sent, self.looped.sent);
+        put(&status.bytes, self.looped.bytes);
+        put(&status.received, counters.datagrams_received);
+    }
+}
+
+/// One send call for everything in the outbox; errors are counted and passed by (FAULTS 84).
+fn flush(outbox: &mut BatchOutbox, socket: &ShardSocket, looped: &mut LoopCounters) -> u64 {
+    if outbox.is_empty() {
+        return 0;
+    }
+    let begun_ns = monotonic_ns();
+    let report = outbox.flush(socket);
+    let spent_ns = monotonic_ns().saturating_sub(begun_ns);
+    let sent = report.sent as u64;
+    looped.sent += sent;
+    looped.send_ns_total += spent_ns;
+    looped.send_ns.observe_many(spent_ns / sent.max(1), sent);
+    looped.send_errors.add(&report.errors);
+    looped.receive_errors.add(&report.late);
+    sent
+}

@@ -1,0 +1,284 @@
+//! What a run, or many, came to: figures, and failures in a sentence each.
+
+use core::fmt;
+use std::collections::BTreeMap;
+
+use super::quantiles::Quantiles;
+
+/// Failures kept of one run; more are only counted.
+const FAILURES_KEPT: usize = 20;
+
+/// Something that must not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The seed that replays it.
+    pub seed: u64,
+    /// When, virtual microseconds.
+    pub at_us: u64,
+    /// Which client, where it is one's.
+    pub client: Option<usize>,
+    /// What, in words.
+    pub what: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {} at {}.{:06} s", self.seed, self.at_us / 1_000_000, self.at_us % 1_000_000)?;
+        if let Some(client) = self.client {
+            write!(f, ", client {client}")?;
+        }
+        write!(f, ": {}", self.what)
+    }
+}
+
+/// What was counted. Times are microseconds of virtual time.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Figures {
+    pub runs: u64,
+    /// Time clients were in a session, summed.
+    pub client_us: u64,
+    pub sessions: u64,
+    pub frames: u64,
+    pub stream_epochs: u64,
+    pub datagrams_down: u64,
+    pub datagrams_up: u64,
+    pub bytes_down: u64,
+    pub bytes_up: u64,
+    pub datagrams_lost: u64,
+    pub records_checked: u64,
+    pub tables_checked: u64,
+    pub departures_checked: u64,
+    pub mismatches: u64,
+    pub missing: u64,
+    pub ghosts: u64,
+    /// Records that differed between a flipped bit and its healing.
+    pub tainted_records: u64,
+    pub flips: u64,
+    pub flips_detected: u64,
+    pub flips_harmless: u64,
+    pub flips_healed: u64,
+    pub advances: u64,
+    pub complete_views: u64,
+    pub events_delivered: u64,
+    pub events_dropped: u64,
+    pub digests_checked: u64,
+    pub digest_mismatches: u64,
+    pub full_snapshots: u64,
+    pub complete_records: u64,
+    pub reports_stale: u64,
+    pub migrations: u64,
+    /// Parts that found every slot taken at the client (SPEC WIN5).
+    pub parts_window_full: u64,
+    pub parts_received: u64,
+    pub snapshots_sent: u64,
+    pub slots_most: u64,
+    pub fallbacks: BTreeMap<&'static str, u64>,
+    pub withheld: BTreeMap<&'static str, u64>,
+    pub refused_by_clients: BTreeMap<&'static str, u64>,
+    pub refused_by_relay: BTreeMap<&'static str, u64>,
+    /// Between two newest snapshots at a client.
+    pub gap_us: Quantiles,
+    /// From a session's first datagram to its first complete view.
+    pub complete_us: Quantiles,
+    pub slots: Quantiles,
+    pub advance_us: Quantiles,
+    /// From a flipped bit to the refusal, and to the next complete view.
+    pub detect_us: Quantiles,
+    pub heal_us: Quantiles,
+}
+
+impl Figures {
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Figures) {
+        let sums: [(&mut u64, u64); 35] = [
+            (&mut self.runs, other.runs),
+            (&mut self.client_us, other.client_us),
+            (&mut self.sessions, other.sessions),
+            (&mut self.frames, other.frames),
+            (&mut self.stream_epochs, other.stream_epochs),
+            (&mut self.datagrams_down, other.datagrams_down),
+            (&mut self.datagrams_up, other.datagrams_up),
+            (&mut self.bytes_down, other.bytes_down),
+            (&mut self.bytes_up, other.bytes_up),
+            (&mut self.datagrams_lost, other.datagrams_lost),
+            (&mut self.records_checked, other.records_checked),
+            (&mut self.tables_checked, other.tables_checked),
+            (&mut self.departures_checked, other.departures_checked),
+            (&mut self.mismatches, other.mismatches),
+            (&mut self.missing, other.missing),
+            (&mut self.ghosts, other.ghosts),
+            (&mut self.tainted_records, other.tainted_records),
+            (&mut self.flips, other.flips),
+            (&mut self.flips_detected, other.flips_detected),
+            (&mut self.flips_harmless, other.flips_harmless),
+            (&mut self.flips_healed, other.flips_healed),
+            (&mut self.advances, other.advances),
+            (&mut self.complete_views, other.complete_views),
+            (&mut self.events_delivered, other.events_delivered),
+            (&mut self.events_dropped, other.events_dropped),
+            (&mut self.digests_checked, other.digests_checked),
+            (&mut self.digest_mismatches, other.digest_mismatches),
+            (&mut self.full_snapshots, other.full_snapshots),
+            (&mut self.complete_records, other.complete_records),
+            (&mut self.reports_stale, other.reports_stale),
+            (&mut self.migrations, other.migrations),
+            (&mut self.parts_window_full, other.parts_window_full),
+            (&mut self.parts_received, other.parts_received),
+            (&mut self.snapshots_sent, other.snapshots_sent),
+            (&mut self.slots_most, 0),
+        ];
+        for (mine, theirs) in sums {
+            *mine += theirs;
+        }
+        self.slots_most = self.slots_most.max(other.slots_most);
+        for (mine, theirs) in [
+            (&mut self.fallbacks, &other.fallbacks),
+            (&mut self.withheld, &other.withheld),
+            (&mut self.refused_by_clients, &other.refused_by_clients),
+            (&mut self.refused_by_relay, &other.refused_by_relay),
+        ] {
+            theirs.iter().for_each(|(label, count)| *mine.entry(label).or_default() += count);
+        }
+        for (mine, theirs) in [
+            (&mut self.gap_us, &other.gap_us),
+            (&mut self.complete_us, &other.complete_us),
+            (&mut self.slots, &other.slots),
+            (&mut self.advance_us, &other.advance_us),
+            (&mut self.detect_us, &other.detect_us),
+            (&mut self.heal_us, &other.heal_us),
+        ] {
+            mine.merge(theirs);
+        }
+    }
+}
+
+/// Figures and failures of one run or many.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// What was counted.
+    pub figures: Figures,
+    /// What must not be, the first ones of each run.
+    pub failures: Vec<Failure>,
+    /// How many there were.
+    pub failed: u64,
+}
+
+impl Outcome {
+    /// True when nothing was found.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.failed == 0
+    }
+
+    /// Notes a failure of a run.
+    pub fn fail(&mut self, failure: Failure) {
+        self.failed += 1;
+        if self.failures.len() < FAILURES_KEPT {
+            self.failures.push(failure);
+        }
+    }
+
+    /// Adds another run's outcome.
+    pub fn merge(&mut self, other: Outcome) {
+        self.figures.merge(&other.figures);
+        self.failures.extend(other.failures);
+        self.failed += other.failed;
+    }
+
+    /// The seeds with failures, in order.
+    #[must_use]
+    pub fn seeds(&self) -> Vec<u64> {
+        let mut seeds: Vec<u64> = self.failures.iter().map(|failure| failure.seed).collect();
+        seeds.sort_unstable();
+        seeds.dedup();
+        seeds
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn share(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn ms(us: u64) -> f64 {
+    us as f64 / 1000.0
+}
+
+fn list(counts: &BTreeMap<&'static str, u64>) -> String {
+    let some: Vec<String> = counts.iter().filter(|(_, n)| **n > 0).map(|(label, n)| format!("{label} {n}")).collect();
+    if some.is_empty() { "none".to_owned() } else { some.join(", ") }
+}
+
+impl fmt::Display for Outcome {
+    #[allow(clippy::cast_precision_loss)]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let it = &self.figures;
+        let hours = it.client_us as f64 / 3.6e9;
+        writeln!(f, "{} runs, {} sessions, {hours:.2} client-hours, {} stream epochs", it.runs, it.sessions, it.stream_epochs)?;
+        writeln!(
+            f,
+            "datagrams      {} down ({} MB), {} up, {} lost on the way",
+            it.datagrams_down,
+            it.bytes_down / 1_000_000,
+            it.datagrams_up,
+            it.datagrams_lost
+        )?;
+        writeln!(
+            f,
+            "checked        {} records, {} tables, {} departures: {} mismatches, {} missing at the end, {} that should not be there",
+            it.records_checked, it.tables_checked, it.departures_checked, it.mismatches, it.missing, it.ghosts
+        )?;
+        writeln!(
+            f,
+            "window         {} advances ({:.0}/{:.0} ms p50/p99), slots p50 {} p99 {} max {}, full for {:.3}% of parts",
+            it.advances,
+            ms(it.advance_us.at(0.5)),
+            ms(it.advance_us.at(0.99)),
+            it.slots.at(0.5),
+            it.slots.at(0.99),
+            it.slots_most,
+            share(it.parts_window_full, it.parts_received)
+        )?;
+        writeln!(f, "fallbacks      {}", list(&it.fallbacks))?;
+        writeln!(f, "withheld       {}", list(&it.withheld))?;
+        writeln!(f, "client refused {}", list(&it.refused_by_clients))?;
+        writeln!(f, "relay refused  {}", list(&it.refused_by_relay))?;
+        writeln!(
+            f,
+            "gap            {:.1}/{:.1}/{:.1} ms p50/p99/max; view complete {:.0}/{:.0}/{:.0} ms p50/p99/max",
+            ms(it.gap_us.at(0.5)),
+            ms(it.gap_us.at(0.99)),
+            ms(it.gap_us.most()),
+            ms(it.complete_us.at(0.5)),
+            ms(it.complete_us.at(0.99)),
+            ms(it.complete_us.most())
+        )?;
+        writeln!(f, "events         {} delivered, {} dropped", it.events_delivered, it.events_dropped)?;
+        writeln!(f, "digests        {} checked, {} mismatches", it.digests_checked, it.digest_mismatches)?;
+        if it.flips > 0 {
+            writeln!(
+                f,
+                "bit flips      {}: {} detected ({:.0}/{:.0} ms p50/max), {} healed ({:.0}/{:.0} ms p50/max), {} without effect, {} records wrong meanwhile",
+                it.flips,
+                it.flips_detected,
+                ms(it.detect_us.at(0.5)),
+                ms(it.detect_us.most()),
+                it.flips_healed,
+                ms(it.heal_us.at(0.5)),
+                ms(it.heal_us.most()),
+                it.flips_harmless,
+                it.tainted_records
+            )?;
+        }
+        for failure in &self.failures {
+            writeln!(f, "FAILED {failure}")?;
+        }
+        let more = self.failed.saturating_sub(self.failures.len() as u64);
+        if more > 0 {
+            writeln!(f, "and {more} more failures")?;
+        }
+        Ok(())
+    }
+}

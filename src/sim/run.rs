@@ -1,0 +1,338 @@
+//! One run: origin, relay and clients on one virtual clock.
+//!
+//! > [`run`] plays a seed to its end and gives what it came to. Whatever is due at one instant happens in one
+//! > fixed order, so a seed is a run.
+
+use std::sync::Arc;
+
+use super::outcome::{Failure, Outcome};
+use super::player::Player;
+use super::post::Post;
+use super::scenario::{CLEAN_US, Sabotage, Scenario, SimSettings, Turn};
+use super::upstream::Upstream;
+use super::dice::Dice;
+use crate::impairment::settings::ImpairmentSettings;
+use crate::limits::WINDOW_SLOTS;
+use crate::relay::counters::{DatagramRefusal, Withheld};
+use crate::relay::session::Session;
+use crate::relay::serve::Budget;
+use crate::relay::shard::{Receipt, Shard, ShardSettings};
+use crate::relay::table::Known;
+use crate::state::Frame;
+use crate::window::send::RestartReason;
+use crate::wire::seal::INSECURE_TOKEN_KEY;
+
+/// Time between two rounds of the relay's timers, microseconds.
+const TIMERS_US: u64 = 20_000;
+/// Time between two looks at tables and counters, microseconds.
+const INSPECT_US: u64 = 1_000_000;
+
+/// Plays the run of a seed.
+#[must_use]
+pub fn run(seed: u64, settings: &SimSettings) -> Outcome {
+    let scenario = Scenario::draw(seed, settings);
+    play(scenario, settings.sabotage)
+}
+
+/// Plays a scenario.
+#[must_use]
+pub fn play(scenario: Scenario, sabotage: Option<Sabotage>) -> Outcome {
+    let mut run = Run::new(scenario, sabotage);
+    let end_us = run.scenario.clean_at_us + CLEAN_US;
+    loop {
+        let at_us = run.next_us();
+        if at_us > end_us {
+            break;
+        }
+        run.now_us = at_us;
+        run.step();
+    }
+    run.now_us = end_us;
+    run.end()
+}
+
+struct Run {
+    scenario: Arc<Scenario>,
+    sabotage: Option<Sabotage>,
+    upstream: Upstream,
+    shard: Shard,
+    post: Post,
+    players: Vec<Player>,
+    outcome: Outcome,
+    now_us: u64,
+    turn: usize,
+    clean: bool,
+    timers_us: u64,
+    inspect_us: u64,
+    frames: Vec<Arc<Frame>>,
+    datagram: Vec<u8>,
+}
+
+impl Run {
+    fn new(scenario: Scenario, sabotage: Option<Sabotage>) -> Run {
+        let scenario = Arc::new(scenario);
+        let seed = scenario.seed;
+        let mut dice = Dice::new(seed, "relay", 0);
+        let shard = Shard::new(ShardSettings {
+            index: u8::try_from(dice.up_to(255)).unwrap_or(0),
+            sessions_max: 64,
+            budget: Budget::default(),
+            token_key: INSECURE_TOKEN_KEY,
+            cookie_secret: dice.bytes(),
+            seed: dice.bytes(),
+            stopwatch: || 0,
+        });
+        let players = scenario.clients.iter().enumerate().map(|(index, plan)| Player::new(seed, index, plan));
+        Run {
+            players: players.collect(),
+            upstream: Upstream::new(&scenario),
+            sabotage,
+            shard,
+            post: Post::new(scenario.outbox_room),
+            outcome: Outcome::default(),
+            now_us: 0,
+            turn: 0,
+            clean: false,
+            timers_us: dice.up_to(TIMERS_US),
+            inspect_us: INSPECT_US,
+            frames: Vec::new(),
+            datagram: Vec::new(),
+            scenario,
+        }
+    }
+
+    fn relay_us(&self) -> u64 {
+        self.scenario.relay_clock_us + self.now_us
+    }
+
+    /// When the next thing is due.
+    fn next_us(&self) -> u64 {
+        let turn = self.scenario.turns.get(self.turn).map_or(u64::MAX, |(at_us, _)| *at_us);
+        let clean = if self.clean { u64::MAX } else { self.scenario.clean_at_us };
+        let fixed = turn.min(clean).min(self.timers_us).min(self.inspect_us).min(self.upstream.next_us());
+        self.players.iter().map(Player::next_us).fold(fixed, u64::min).max(self.now_us)
+    }
+
+    /// Does what is due now.
+    fn step(&mut self) {
+        if !self.clean && self.now_us >= self.scenario.clean_at_us {
+            self.become_clean();
+        }
+        while let Some((at_us, turn)) = self.scenario.turns.get(self.turn).copied()
+            && at_us <= self.now_us
+        {
+            self.turn += 1;
+            self.take_turn(turn);
+        }
+        if self.upstream.next_us() <= self.now_us {
+            self.publish();
+        }
+        if self.timers_us <= self.now_us {
+            self.timers_us = self.now_us + TIMERS_US;
+            let relay_us = self.relay_us();
+            self.shard.timers(relay_us, &mut self.post);
+            self.flush();
+        }
+        for index in 0..self.players.len() {
+            if self.players[index].next_us() <= self.now_us {
+                self.run_player(index);
+            }
+        }
+        if self.inspect_us <= self.now_us {
+            self.inspect_us = self.now_us + INSPECT_US;
+            self.inspect();
+        }
+    }
+
+    fn become_clean(&mut self) {
+        self.clean = true;
+        let clean = ImpairmentSettings::default();
+        self.players.iter_mut().for_each(|player| player.relink(clean, clean));
+        let done = match self.sabotage {
+            None => true,
+            Some(Sabotage::WrongTruth) => (0..3).all(|pick| self.upstream.truth.falsify(pick)),
+            Some(Sabotage::LostDespawn) => self.upstream.truth.invent(),
+        };
+        debug_assert!(done, "a world with entities can be falsified");
+    }
+
+    fn take_turn(&mut self, turn: Turn) {
+        let now_us = self.now_us;
+        let figures = &mut self.outcome.figures;
+        match turn {
+            Turn::Stall { kind, length_us } => self.upstream.stall(now_us, kind, length_us),
+            Turn::Join(client) => self.players[client].join(now_us),
+            Turn::Leave(client) => self.players[client].leave(now_us),
+            Turn::Vanish(client) => self.players[client].vanish(now_us, figures),
+            Turn::Silence { client, length_us, buffered } => {
+                self.players[client].fall_silent(now_us + length_us, buffered);
+            }
+            Turn::Rebind(client) => self.players[client].rebind(),
+            Turn::Flip(client) => self.players[client].flip(now_us, figures),
+            Turn::Relink { client, link } => {
+                let [down, up] = self.players[client].planned_links(link);
+                self.players[client].relink(down, up);
+            }
+        }
+    }
+
+    /// The upstream runs; its frames go to every session.
+    fn publish(&mut self) {
+        let mut frames = core::mem::take(&mut self.frames);
+        self.upstream.run(self.now_us, &mut frames);
+        self.outcome.figures.frames += frames.len() as u64;
+        let some = !frames.is_empty();
+        for frame in frames.drain(..) {
+            self.shard.publish(frame, self.upstream.schema_bytes());
+        }
+        self.frames = frames;
+        if some {
+            let relay_us = self.relay_us();
+            while self.shard.transmit(relay_us, &mut self.post) {
+                self.flush();
+            }
+            self.flush();
+        }
+        for what in self.upstream.take_complaints() {
+            self.fail(None, what);
+        }
+    }
+
+    /// What the relay has sent goes onto the links.
+    fn flush(&mut self) {
+        let Run { post, players, now_us, .. } = self;
+        post.drain(|path, slot, length| {
+            if let Some(player) = players.get_mut(Player::of_address(path.remote)) {
+                player.send_down(*now_us, path, slot, length);
+            }
+        });
+    }
+
+    fn run_player(&mut self, index: usize) {
+        let relay_us = self.relay_us();
+        let mut datagram = core::mem::take(&mut self.datagram);
+        while let Some(path) = self.players[index].poll_up(self.now_us, &mut datagram) {
+            let receipt = self.shard.receive(relay_us, path, &mut datagram, &mut self.post);
+            if receipt == Receipt::Refused(DatagramRefusal::Malformed) {
+                self.fail(Some(index), "the relay could not read an authentic datagram".to_owned());
+            }
+            self.flush();
+        }
+        self.datagram = datagram;
+        self.players[index].run(self.now_us, &self.upstream.truth, &mut self.outcome.figures);
+        self.gather(index);
+    }
+
+    /// Takes over what a client's check has found.
+    fn gather(&mut self, index: usize) {
+        let Some(check) = self.players[index].check() else { return };
+        let (seed, at_us) = (self.scenario.seed, self.now_us);
+        for what in check.take_found() {
+            self.outcome.fail(Failure { seed, at_us, client: Some(index), what });
+        }
+    }
+
+    fn fail(&mut self, client: Option<usize>, what: String) {
+        let (seed, at_us) = (self.scenario.seed, self.now_us);
+        self.outcome.fail(Failure { seed, at_us, client, what });
+    }
+
+    /// Once a second: windows and tables of both ends.
+    fn inspect(&mut self) {
+        self.upstream.truth.forget(self.now_us);
+        self.shard.take_changes();
+        for index in 0..self.players.len() {
+            let now_us = self.now_us;
+            let player = &mut self.players[index];
+            player.tick(now_us, &self.upstream.truth, &mut self.outcome.figures);
+            self.gather(index);
+            let player = &self.players[index];
+            let session = self.shard.sessions().find(|session| Some(&session.client_nonce) == player.nonce());
+            let Some(session) = session else { continue };
+            let in_use = session.window.in_use();
+            let differences = if player.is_tainted() { None } else { compare_tables(session, player, &self.shard) };
+            self.outcome.figures.tables_checked += 1;
+            if in_use > WINDOW_SLOTS {
+                self.fail(Some(index), format!("the relay keeps {in_use} snapshots, more than {WINDOW_SLOTS}"));
+            }
+            if let Some(difference) = differences {
+                self.fail(Some(index), difference);
+            }
+        }
+    }
+
+    /// The end: everything must be there, and nothing was counted that must not be.
+    fn end(mut self) -> Outcome {
+        self.upstream.compare_origin();
+        for what in self.upstream.take_complaints() {
+            self.fail(None, what);
+        }
+        for index in 0..self.players.len() {
+            self.players[index].end(self.now_us, &self.upstream.truth, &mut self.outcome.figures);
+            self.gather(index);
+        }
+        let figures = &mut self.outcome.figures;
+        figures.runs = 1;
+        figures.stream_epochs = u64::from(self.upstream.stream_epoch());
+        let counters = self.shard.counters();
+        figures.advances = counters.advances_confirmed;
+        figures.full_snapshots = counters.full_snapshots;
+        figures.complete_records = counters.complete_records;
+        figures.reports_stale = counters.reports_stale;
+        figures.migrations = counters.migrations;
+        figures.snapshots_sent = counters.snapshots_sent;
+        let labels = |counts: &[u64], labels: &[&'static str]| {
+            labels.iter().copied().zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
+        };
+        figures.fallbacks = labels(&counters.fallbacks, &RestartReason::ALL.map(RestartReason::label));
+        figures.withheld = labels(&counters.withheld, &Withheld::ALL.map(Withheld::label));
+        figures.refused_by_relay =
+            labels(&counters.datagrams_refused, &DatagramRefusal::ALL.map(DatagramRefusal::label));
+        let (contradicting, without_slot) =
+            (counters.reports_contradicting, counters.withheld[Withheld::Slot as usize]);
+        for (mean, count) in self.shard.counters_mut().window_advance_us.take() {
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            (0..count).for_each(|_| self.outcome.figures.advance_us.add(mean as u64));
+        }
+        if contradicting > 0 {
+            self.fail(None, format!("{contradicting} reports contradicted what the relay knows"));
+        }
+        if without_slot > 0 {
+            self.fail(None, format!("{without_slot} snapshots were withheld for want of a slot"));
+        }
+        self.outcome
+    }
+}
+
+/// Compares what the relay believes a client holds with what it holds: the oldest and the newest table.
+fn compare_tables(session: &Session, player: &Player, shard: &Shard) -> Option<String> {
+    let client = player.client()?;
+    if client.session_epoch() != session.window.session_epoch() {
+        return None;
+    }
+    let held = session.window.held();
+    for believed in held.first().into_iter().chain(held.last()) {
+        let id = believed.held.id;
+        let Some((_, table)) = client.tables().find(|(held, _)| *held == believed.held) else {
+            return Some(format!("the relay believes that snapshot {id} is held with parts {:b}; it is not", believed.held.mask));
+        };
+        let Some(frame) = shard.arena().frame(id) else { continue };
+        let slots = believed.table.slot_count(frame);
+        for slot in (0..slots).map_while(|slot| u16::try_from(slot).ok()) {
+            let has = table.record(slot);
+            let right = match believed.table.known(slot, frame) {
+                Known::Absent => has.is_none(),
+                Known::Old => has.is_some(),
+                Known::At(tick) => {
+                    let frame = shard.arena().frame(tick);
+                    frame.is_none_or(|frame| frame.record(slot) == has) && has.is_some()
+                }
+            };
+            if !right {
+                let believed = believed.table.known(slot, frame);
+                return Some(format!("the relay believes {believed:?} of slot {slot} in snapshot {id}; the client has {has:?}"));
+            }
+        }
+    }
+    None
+}
