@@ -227,21 +227,8 @@ impl Oracle {
     fn compare(&mut self, part: &Part<'_>, stream: u32, series: &mut SeriesSet) -> Checked {
         let Some(server_us) = part.server_us else { return self.compare_late(part, stream) };
         let (reader, hints) = (&self.reader, &mut self.hints);
-        let mut frames = reader.at(stream, server_us);
-        let Some(first) = frames.next() else {
-            return match reader.absence(stream, server_us) {
-                Absence::NotYet => {
-                    reader.want(stream, server_us);
-                    Checked::NotYet
-                }
-                Absence::Never => self.no_such_frame(part, server_us),
-                Absence::Unknown => {
-                    self.counts.unchecked += records_in(part.entries);
-                    Checked::Never
-                }
-            };
-        };
-        let twins = frames.next().is_some();
+        let Some(first) = reader.at(stream, server_us).next() else { return self.absent(part, stream, server_us) };
+        let twins = reader.at(stream, server_us).nth(1).is_some();
         for entry in part.entries {
             let Some(record) = decoded(entry) else { continue };
             self.counts.records_checked += 1;
@@ -293,7 +280,19 @@ impl Oracle {
         Checked::Never
     }
 
-    fn no_such_frame(&mut self, part: &Part<'_>, server_us: u64) -> Checked {
+    /// A part of a time at which the truth has no frame.
+    fn absent(&mut self, part: &Part<'_>, stream: u32, server_us: u64) -> Checked {
+        match self.reader.absence(stream, server_us) {
+            Absence::NotYet => {
+                self.reader.want(stream, server_us);
+                return Checked::NotYet;
+            }
+            Absence::Unknown => {
+                self.counts.unchecked += records_in(part.entries);
+                return Checked::Never;
+            }
+            Absence::Never => {}
+        }
         let records = records_in(part.entries);
         self.counts.records_checked += records;
         self.counts.mismatches += records.max(1);

@@ -21,8 +21,9 @@ use crate::state::world::{Refusal, World};
 use crate::upstream::subscriber::{Stream, SubscriberEvent};
 
 /// Why items of upstream ticks were refused: the labels of `upstream_refusals_total{reason}`.
-pub const REFUSAL_WORDS: [&str; 10] = [
+pub const REFUSAL_WORDS: [&str; 11] = [
     "time_fell",
+    "time_too_large",
     "not_alive",
     "dead_generation",
     "already_alive",
@@ -30,7 +31,7 @@ pub const REFUSAL_WORDS: [&str; 10] = [
     "world_full",
     "out_of_range",
     "stale",
-    "observation_time",
+    "future",
     "unknown_field",
 ];
 
@@ -231,15 +232,16 @@ fn complaint(origin_tick: u64, first: &Refusal, all: usize) -> String {
 fn place(refusal: &Refusal) -> usize {
     match refusal {
         Refusal::TimeFell { .. } => 0,
-        Refusal::NotAlive { .. } => 1,
-        Refusal::DeadGeneration { .. } => 2,
-        Refusal::AlreadyAlive(_) => 3,
-        Refusal::UnknownClass { .. } => 4,
-        Refusal::WorldFull { .. } => 5,
-        Refusal::OutOfRange { .. } => 6,
-        Refusal::Stale(_) => 7,
-        Refusal::ObservationTime { .. } => 8,
-        Refusal::UnknownField { .. } => 9,
+        Refusal::TimeTooLarge { .. } => 1,
+        Refusal::NotAlive { .. } => 2,
+        Refusal::DeadGeneration { .. } => 3,
+        Refusal::AlreadyAlive(_) => 4,
+        Refusal::UnknownClass { .. } => 5,
+        Refusal::WorldFull { .. } => 6,
+        Refusal::OutOfRange { .. } => 7,
+        Refusal::Stale(_) => 8,
+        Refusal::Future { .. } => 9,
+        Refusal::UnknownField { .. } => 10,
     }
 }
 
@@ -277,7 +279,7 @@ mod tests {
     }
 
     fn fixture() -> (Arc<Shelf>, Arc<RelayStatus>, Intake) {
-        let (shelf, status) = (Arc::new(Shelf::new(Vec::new())), Arc::new(RelayStatus::new(0)));
+        let (shelf, status) = (Arc::new(Shelf::new(Vec::new())), Arc::new(RelayStatus::new(0, 0)));
         let intake = Intake::new(Arc::clone(&shelf), Arc::clone(&status));
         (shelf, status, intake)
     }
@@ -371,7 +373,7 @@ mod tests {
         let complaint = intake.take(1, SubscriberEvent::Tick(update.clone())).unwrap();
         assert!(complaint.starts_with("in upstream tick 2: despawn of entity 5"), "{complaint}");
         assert!(complaint.ends_with("1 more items were refused"), "{complaint}");
-        assert_eq!((newest(&shelf).frame.live(), intake.counts().refusals[1]), (0, 2));
+        assert_eq!((newest(&shelf).frame.live(), intake.counts().refusals[2]), (0, 2));
         let complaint = intake.take(2, SubscriberEvent::Tick(TickUpdate { server_us: 0, ..update })).unwrap();
         assert!(complaint.contains("before the last frame's"), "{complaint}");
         assert_eq!((shelf.newest(), intake.counts().refusals[0]), (Some(Tick(2)), 1));

@@ -361,7 +361,7 @@ mod tests {
     #[test]
     fn every_series_exists_from_the_start_at_zero() {
         let (metrics, _shards, _ingest) = RelayMetrics::new(2);
-        let text = metrics.render(&RelayStatus::new(2), 1);
+        let text = metrics.render(&RelayStatus::new(2, 0), 1);
         for entry in catalogue::CATALOGUE {
             let name = entry.name;
             assert!(text.contains(&format!("# HELP {name} ")), "no help of {name}");
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn faults_91_92_series_do_not_grow_and_gauges_go_with_their_shard() {
         let (metrics, mut shards, _ingest) = RelayMetrics::new(2);
-        let status = RelayStatus::new(2);
+        let status = RelayStatus::new(2, 0);
         let series = |text: &str| text.lines().filter(|line| !line.starts_with('#')).count();
         let before = series(&metrics.render(&status, 1));
         let mut counters = core::Counters::default();

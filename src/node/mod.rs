@@ -9,6 +9,7 @@
 pub mod admin;
 pub mod backoff;
 pub mod catalogue;
+pub mod control;
 pub mod directory;
 pub mod fuse;
 pub mod ingest;

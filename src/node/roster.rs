@@ -17,7 +17,16 @@ pub struct RosterQuery {
     /// Sessions to give at the most.
     pub limit: usize,
     /// Where the answer goes.
-    pub reply: oneshot::Sender<Vec<SessionView>>,
+    pub reply: oneshot::Sender<RosterPage>,
+}
+
+/// A shard's answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RosterPage {
+    /// Sessions asked about, with those skipped.
+    pub total: usize,
+    /// Those in the page.
+    pub views: Vec<SessionView>,
 }
 
 /// One session as operators see it.
@@ -62,15 +71,17 @@ impl RosterQuery {
     /// Answers from a shard's sessions.
     pub fn answer(self, shard: &Shard, index: usize, now_us: u64) {
         let arena = shard.arena();
+        let asked = |session: &&Session| self.connection.is_none_or(|asked| asked == session.connection);
+        let total = shard.sessions().filter(asked).count();
         let views = shard
             .sessions()
-            .filter(|session| self.connection.is_none_or(|asked| asked == session.connection))
+            .filter(asked)
             .skip(self.skip)
             .take(self.limit.min(SESSIONS_PAGE_MAX))
             .map(|session| view(session, arena, index, now_us))
             .collect();
         // Whoever asked may have given up.
-        let _ = self.reply.send(views);
+        let _ = self.reply.send(RosterPage { total, views });
     }
 }
 

@@ -1,8 +1,26 @@
 //! Settings of a relay: one list that is flags, `ACKLINE_*` variables and a TOML file alike.
 //!
-//! Precedence: flag, then environment, then file, then default.
+//! Precedence: flag, then environment, then file, then default. A key `budget_bytes_per_s` of the file is the flag
+//! `--budget-bytes-per-s` and the variable `ACKLINE_BUDGET_BYTES_PER_S`.
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{DATAGRAM_MAX, SESSIONS_MAX, SHARDS_MAX, UPSTREAM_TOKEN_MAX};
+
+/// The form of log lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Human,
+    /// One JSON object a line.
+    Json,
+}
 
 /// What a relay runs with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +33,7 @@ pub struct RelaySettings {
     pub upstream: Vec<String>,
     /// What the origin knows this relay by; may be empty.
     pub upstream_token: String,
-    /// Shard threads, 1 to 64.
+    /// Shard threads, 1 to [`SHARDS_MAX`].
     pub shards: usize,
     /// Sessions of all shards together.
     pub sessions_max: usize,
@@ -29,6 +47,10 @@ pub struct RelaySettings {
     pub send_buffer_bytes: usize,
     /// The longest a drain lasts, seconds.
     pub drain_deadline_s: u64,
+    /// What is logged: a level, or directives as of `RUST_LOG`.
+    pub log: String,
+    /// The form of log lines.
+    pub log_format: LogFormat,
 }
 
 impl Default for RelaySettings {
@@ -38,15 +60,79 @@ impl Default for RelaySettings {
             admin: SocketAddr::from(([127, 0, 0, 1], 8000)),
             upstream: vec!["127.0.0.1:7700".to_owned()],
             upstream_token: String::new(),
-            shards: std::thread::available_parallelism().map_or(1, |cores| cores.get().min(64)),
+            shards: std::thread::available_parallelism().map_or(1, |cores| cores.get().min(SHARDS_MAX)),
             sessions_max: 10_000,
             budget_bytes_per_s: 512 << 10,
             budget_burst_bytes: 64 << 10,
             receive_buffer_bytes: 4 << 20,
             send_buffer_bytes: 4 << 20,
             drain_deadline_s: 10,
+            log: "info".to_owned(),
+            log_format: LogFormat::Human,
         }
     }
+}
+
+/// Some of the settings: those a file, or the command line, gives.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
+#[serde(deny_unknown_fields, default)]
+pub struct PartialSettings {
+    /// UDP address for clients; port 0 for any free port [default: 0.0.0.0:7777]
+    #[arg(long, env = "ACKLINE_LISTEN", value_name = "ADDR")]
+    pub listen: Option<SocketAddr>,
+    /// HTTP address for operators: whoever reaches it may drain the relay [default: 127.0.0.1:8000]
+    #[arg(long, env = "ACKLINE_ADMIN", value_name = "ADDR")]
+    pub admin: Option<SocketAddr>,
+    /// Origins as host:port, tried in order, separated by commas [default: 127.0.0.1:7700]
+    #[arg(long, env = "ACKLINE_UPSTREAM", value_name = "ADDR[,ADDR...]")]
+    pub upstream: Option<String>,
+    /// What the origin knows this relay by [default: none]
+    #[arg(long, env = "ACKLINE_UPSTREAM_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    pub upstream_token: Option<String>,
+    /// Shard threads, 1 to 64 [default: the cores given to the process]
+    #[arg(long, env = "ACKLINE_SHARDS", value_name = "N")]
+    pub shards: Option<usize>,
+    /// Sessions of all shards together [default: 10000]
+    #[arg(long, env = "ACKLINE_SESSIONS_MAX", value_name = "N")]
+    pub sessions_max: Option<usize>,
+    /// Bytes a second that one session may be sent [default: 524288]
+    #[arg(long, env = "ACKLINE_BUDGET_BYTES_PER_S", value_name = "BYTES")]
+    pub budget_bytes_per_s: Option<u64>,
+    /// Bytes at once that one session may be sent [default: 65536]
+    #[arg(long, env = "ACKLINE_BUDGET_BURST_BYTES", value_name = "BYTES")]
+    pub budget_burst_bytes: Option<u64>,
+    /// Receive buffer asked for each shard's socket [default: 4194304]
+    #[arg(long, env = "ACKLINE_RECEIVE_BUFFER_BYTES", value_name = "BYTES")]
+    pub receive_buffer_bytes: Option<usize>,
+    /// Send buffer asked for each shard's socket [default: 4194304]
+    #[arg(long, env = "ACKLINE_SEND_BUFFER_BYTES", value_name = "BYTES")]
+    pub send_buffer_bytes: Option<usize>,
+    /// The longest a drain lasts [default: 10]
+    #[arg(long, env = "ACKLINE_DRAIN_DEADLINE_S", value_name = "SECONDS")]
+    pub drain_deadline_s: Option<u64>,
+    /// What is logged: a level, or directives as of RUST_LOG [default: info]
+    #[arg(long, env = "ACKLINE_LOG", value_name = "FILTER")]
+    pub log: Option<String>,
+    /// The form of log lines [default: human]
+    #[arg(long, env = "ACKLINE_LOG_FORMAT", value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+}
+
+/// A refused setting: where it was given, and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {fault}")]
+pub struct SettingsError {
+    /// The file and line, or the flag.
+    pub place: String,
+    /// What is wrong, the bound and the way out.
+    pub fault: String,
+}
+
+/// A setting outside its bounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OutOfBounds {
+    key: &'static str,
+    fault: String,
 }
 
 impl RelaySettings {
@@ -59,5 +145,206 @@ impl RelaySettings {
             upstream: vec![upstream.to_string()],
             ..RelaySettings::default()
         }
+    }
+
+    /// The settings in force: `flags` over those of `file` over the defaults.
+    ///
+    /// # Errors
+    /// The first setting that cannot be read or is outside its bounds, with its place.
+    pub fn load(flags: &PartialSettings, file: Option<&Path>) -> Result<RelaySettings, SettingsError> {
+        let mut settings = RelaySettings::default();
+        if let Some(file) = file {
+            let name = file.display().to_string();
+            let text = std::fs::read_to_string(file).map_err(|error| SettingsError {
+                place: name.clone(),
+                fault: format!("the configuration cannot be read: {error}"),
+            })?;
+            PartialSettings::parse(&name, &text)?.apply(&mut settings);
+            settings.check().map_err(|error| error.in_file(&name, &text))?;
+        }
+        flags.apply(&mut settings);
+        settings.check().map_err(OutOfBounds::of_flag)?;
+        Ok(settings)
+    }
+
+    /// Checks every bound.
+    ///
+    /// # Errors
+    /// The first setting outside its bounds.
+    pub fn validate(&self) -> Result<(), SettingsError> {
+        self.check().map_err(OutOfBounds::of_flag)
+    }
+
+    fn check(&self) -> Result<(), OutOfBounds> {
+        let buffer = (64 << 10, 1 << 30);
+        within("shards", self.shards, (1, SHARDS_MAX))?;
+        within("sessions_max", self.sessions_max, (1, SESSIONS_MAX))?;
+        within("budget_bytes_per_s", self.budget_bytes_per_s, (10_000, 1_000_000_000))?;
+        within("budget_burst_bytes", self.budget_burst_bytes, (2 * DATAGRAM_MAX as u64, 64 << 20))?;
+        within("receive_buffer_bytes", self.receive_buffer_bytes, buffer)?;
+        within("send_buffer_bytes", self.send_buffer_bytes, buffer)?;
+        within("drain_deadline_s", self.drain_deadline_s, (1, 3600))?;
+        within("bytes of upstream_token", self.upstream_token.len(), (0, UPSTREAM_TOKEN_MAX))?;
+        within("addresses in upstream", self.upstream.len(), (1, 16))?;
+        for name in &self.upstream {
+            let port = name.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
+            if !port.is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port > 0)) {
+                let fault = format!("upstream {name:?} is not host:port: give for example origin.example:7700");
+                return Err(OutOfBounds { key: "upstream", fault });
+            }
+        }
+        if let Err(error) = tracing_subscriber::EnvFilter::try_new(&self.log) {
+            let fault = format!("log {:?} is no filter ({error}): give for example info", self.log);
+            return Err(OutOfBounds { key: "log", fault });
+        }
+        Ok(())
+    }
+
+    /// Every setting as it is shown to people: secrets masked.
+    #[must_use]
+    pub fn shown(&self) -> PartialSettings {
+        let masked = if self.upstream_token.is_empty() { "" } else { "(set)" };
+        PartialSettings {
+            listen: Some(self.listen),
+            admin: Some(self.admin),
+            upstream: Some(self.upstream.join(",")),
+            upstream_token: Some(masked.to_owned()),
+            shards: Some(self.shards),
+            sessions_max: Some(self.sessions_max),
+            budget_bytes_per_s: Some(self.budget_bytes_per_s),
+            budget_burst_bytes: Some(self.budget_burst_bytes),
+            receive_buffer_bytes: Some(self.receive_buffer_bytes),
+            send_buffer_bytes: Some(self.send_buffer_bytes),
+            drain_deadline_s: Some(self.drain_deadline_s),
+            log: Some(self.log.clone()),
+            log_format: Some(self.log_format),
+        }
+    }
+}
+
+impl PartialSettings {
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    /// The first line that cannot be read, or a key that is not known.
+    fn parse(name: &str, text: &str) -> Result<PartialSettings, SettingsError> {
+        toml::from_str(text).map_err(|error| {
+            let start = error.span().map_or(0, |span| span.start);
+            let line = text.get(..start).unwrap_or(text).lines().count().max(1);
+            let at_line_start = text.get(..start).is_some_and(|before| before.is_empty() || before.ends_with('\n'));
+            let line = if at_line_start && start > 0 { line + 1 } else { line };
+            let key = text.lines().nth(line - 1).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
+            let key = key.map_or(String::new(), |key| format!("{key}: "));
+            let message = error.message().lines().collect::<Vec<_>>().join(" ");
+            SettingsError { place: format!("{name}, line {line}"), fault: format!("{key}{message}") }
+        })
+    }
+
+    /// Puts what is given here over `settings`.
+    fn apply(&self, settings: &mut RelaySettings) {
+        fn over<T: Clone>(from: &Option<T>, to: &mut T) {
+            if let Some(from) = from {
+                to.clone_from(from);
+            }
+        }
+        over(&self.listen, &mut settings.listen);
+        over(&self.admin, &mut settings.admin);
+        let split = |list: &String| list.split(',').map(|name| name.trim().to_owned()).collect();
+        over(&self.upstream.as_ref().map(split), &mut settings.upstream);
+        over(&self.upstream_token, &mut settings.upstream_token);
+        over(&self.shards, &mut settings.shards);
+        over(&self.sessions_max, &mut settings.sessions_max);
+        over(&self.budget_bytes_per_s, &mut settings.budget_bytes_per_s);
+        over(&self.budget_burst_bytes, &mut settings.budget_burst_bytes);
+        over(&self.receive_buffer_bytes, &mut settings.receive_buffer_bytes);
+        over(&self.send_buffer_bytes, &mut settings.send_buffer_bytes);
+        over(&self.drain_deadline_s, &mut settings.drain_deadline_s);
+        over(&self.log, &mut settings.log);
+        over(&self.log_format, &mut settings.log_format);
+    }
+}
+
+fn within<T: PartialOrd + fmt::Display>(key: &'static str, value: T, bounds: (T, T)) -> Result<(), OutOfBounds> {
+    let (least, most) = bounds;
+    if least <= value && value <= most {
+        return Ok(());
+    }
+    let fault = format!("{key} is {value}: give {least} to {most}");
+    // The key is the last word: "bytes of upstream_token".
+    Err(OutOfBounds { key: key.rsplit(' ').next().unwrap_or(key), fault })
+}
+
+impl OutOfBounds {
+    fn in_file(self, name: &str, text: &str) -> SettingsError {
+        let is_key = |line: &str| line.split('=').next().is_some_and(|key| key.trim() == self.key);
+        let place = match text.lines().position(is_key) {
+            Some(line) => format!("{name}, line {}", line + 1),
+            None => name.to_owned(),
+        };
+        SettingsError { place, fault: self.fault }
+    }
+
+    fn of_flag(self) -> SettingsError {
+        let flag = self.key.replace('_', "-");
+        let variable = self.key.to_uppercase();
+        SettingsError { place: format!("--{flag} or ACKLINE_{variable}"), fault: self.fault }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str, flags: &PartialSettings) -> Result<RelaySettings, String> {
+        let mut settings = RelaySettings::default();
+        let parsed = PartialSettings::parse("relay.toml", text).map_err(|error| error.to_string())?;
+        parsed.apply(&mut settings);
+        settings.check().map_err(|error| error.in_file("relay.toml", text).to_string())?;
+        flags.apply(&mut settings);
+        settings.validate().map_err(|error| error.to_string())?;
+        Ok(settings)
+    }
+
+    #[test]
+    fn a_flag_beats_the_file_and_the_file_beats_the_default() {
+        let flags = PartialSettings { shards: Some(3), ..PartialSettings::default() };
+        let settings = load("shards = 2\nupstream = \"a:1, b:2\"\nlog_format = \"json\"\n", &flags).unwrap();
+        assert_eq!((settings.shards, settings.log_format), (3, LogFormat::Json));
+        assert_eq!(settings.upstream, ["a:1", "b:2"]);
+        assert_eq!(settings.listen, RelaySettings::default().listen);
+    }
+
+    /// Each refusal names file, line and key, and the bound or what is known.
+    #[test]
+    fn a_bad_file_is_refused_with_line_key_and_bound() {
+        let none = PartialSettings::default();
+        let refused = |text: &str| load(text, &none).unwrap_err();
+        for (text, words) in [
+            ("shards = 2\nsessions_max = 0\n", &["relay.toml, line 2: sessions_max is 0", "1 to"][..]),
+            ("\n\nshards = \"two\"\n", &["relay.toml, line 3: shards:", "string"]),
+            ("# a comment\nsharts = 2\n", &["relay.toml, line 2:", "unknown field `sharts`", "shards"]),
+            ("listen = \"nowhere\"\n", &["relay.toml, line 1: listen:", "address"]),
+            ("shards = 2\nupstream = \"a\"\n", &["relay.toml, line 2: upstream \"a\" is not host:port"]),
+            ("upstream = \"\"\n", &["line 1: upstream \"\" is not host:port"]),
+            ("shards = \n", &["relay.toml, line 1"]),
+            ("log = \"a=b=c\"\n", &["line 1: log"]),
+        ] {
+            let error = refused(text);
+            assert!(words.iter().all(|word| error.contains(word)), "{text:?} gave {error:?}");
+            assert!(!error.contains('\n'), "{error:?}");
+        }
+        let flags = PartialSettings { shards: Some(65), ..PartialSettings::default() };
+        assert_eq!(load("", &flags).unwrap_err(), "--shards or ACKLINE_SHARDS: shards is 65: give 1 to 64");
+    }
+
+    /// What is shown is a file that gives the same settings again, but for secrets.
+    #[test]
+    fn what_is_shown_loads_again_and_hides_secrets() {
+        let flags = PartialSettings { upstream_token: Some("hunter2".to_owned()), ..PartialSettings::default() };
+        let settings = load("shards = 7\n", &flags).unwrap();
+        let shown = toml::to_string(&settings.shown()).unwrap();
+        assert!(!shown.contains("hunter2") && shown.contains("(set)"), "{shown}");
+        let again = load(&shown, &PartialSettings::default()).unwrap();
+        assert_eq!(RelaySettings { upstream_token: settings.upstream_token.clone(), ..again }, settings);
     }
 }

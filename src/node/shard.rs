@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crossbeam::channel::{Receiver, TryRecvError};
+use crossbeam::channel::Receiver;
 
 use super::directory::Directory;
 use super::fuse::Fuse;
@@ -29,16 +29,6 @@ use crate::relay::outbox::{Outbox, Path};
 use crate::relay::shard::{Receipt, Shard};
 use crate::sequence::Tick;
 
-/// What a shard is asked between ticks.
-pub enum ShardCommand {
-    /// Admit nobody, tell the clients, let them go.
-    Drain,
-    /// Tell of sessions.
-    Roster(RosterQuery),
-    /// End the thread.
-    Stop,
-}
-
 /// What a shard shares with the rest of its relay.
 pub struct ShardLinks {
     /// Wakes this shard.
@@ -49,8 +39,8 @@ pub struct ShardLinks {
     pub post: Arc<Post>,
     /// From other shards.
     pub inbox: Receiver<Box<Letter>>,
-    /// From admin and the handle.
-    pub commands: Receiver<ShardCommand>,
+    /// Questions of operators.
+    pub queries: Receiver<RosterQuery>,
     /// Who is where.
     pub directory: Arc<Directory>,
     /// How the relay is doing.
@@ -72,16 +62,13 @@ pub struct ShardLoop {
     newest: Option<Tick>,
     taken_us: u64,
     looped: LoopCounters,
+    draining: bool,
     timers_due_us: u64,
     export_due_us: u64,
 }
 
-/// Whether the loop goes on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    On,
-    End,
-}
+/// Questions answered in one turn.
+const QUERIES_PER_TURN: usize = 4;
 
 impl ShardLoop {
     /// A shard on its socket.
@@ -98,6 +85,7 @@ impl ShardLoop {
             newest: None,
             taken_us: 0,
             looped: LoopCounters::default(),
+            draining: false,
             timers_due_us: 0,
             export_due_us: 0,
         }
@@ -106,15 +94,15 @@ impl ShardLoop {
     /// Turns until the relay stops.
     pub fn run(mut self) {
         let _fuse = Fuse::new("a shard");
-        while self.turn() == Turn::On {}
+        while !self.links.status.stopping.load(Ordering::Relaxed) {
+            self.turn();
+        }
         self.export(monotonic_us());
     }
 
-    fn turn(&mut self) -> Turn {
+    fn turn(&mut self) {
         self.rest();
-        if self.obey() == Turn::End {
-            return Turn::End;
-        }
+        self.obey();
         self.receive(RECEIVE_BATCHES_PER_TURN);
         self.read_letters();
         self.take_frames();
@@ -133,7 +121,6 @@ impl ShardLoop {
             self.export_due_us = now_us + EXPORT_EVERY_US;
             self.export(now_us);
         }
-        Turn::On
     }
 
     /// Waits for work, until timers are due; not at all while sessions are still to be served.
@@ -150,14 +137,14 @@ impl ShardLoop {
         }
     }
 
-    fn obey(&mut self) -> Turn {
-        loop {
-            match self.links.commands.try_recv() {
-                Ok(ShardCommand::Drain) => self.shard.drain(monotonic_us()),
-                Ok(ShardCommand::Roster(query)) => query.answer(&self.shard, self.index, monotonic_us()),
-                Err(TryRecvError::Empty) => return Turn::On,
-                Ok(ShardCommand::Stop) | Err(TryRecvError::Disconnected) => return Turn::End,
-            }
+    /// Begins the drain when that is wanted; answers questions.
+    fn obey(&mut self) {
+        if !self.draining && self.links.status.draining.load(Ordering::Relaxed) {
+            self.draining = true;
+            self.shard.drain(monotonic_us());
+        }
+        for query in self.links.queries.try_iter().take(QUERIES_PER_TURN) {
+            query.answer(&self.shard, self.index, monotonic_us());
         }
     }
 

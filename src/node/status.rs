@@ -17,6 +17,8 @@ pub struct RelayStatus {
     pub has_world: AtomicBool,
     /// Nobody new is admitted.
     pub draining: AtomicBool,
+    /// The threads are to end.
+    pub stopping: AtomicBool,
     /// When the last upstream tick came, on the relay's clock; 0 before the first.
     pub last_tick_us: AtomicU64,
     /// Frames published, holds included.
@@ -29,7 +31,7 @@ pub struct RelayStatus {
 #[derive(Default)]
 #[allow(missing_docs)]
 pub struct ShardStatus {
-    /// When its loop turned last, on the relay's clock; 0 before the first turn.
+    /// When its loop turned last, on the relay's clock.
     pub turned_us: AtomicU64,
     pub sessions: AtomicU64,
     pub cpu_ns: AtomicU64,
@@ -43,16 +45,18 @@ pub struct ShardStatus {
 }
 
 impl RelayStatus {
-    /// The status of a relay that begins.
+    /// The status of a relay of so many shards that begins at `now_us`.
     #[must_use]
-    pub fn new(shards: usize) -> RelayStatus {
+    pub fn new(shards: usize, now_us: u64) -> RelayStatus {
+        let shard = || CachePadded::new(ShardStatus { turned_us: now_us.into(), ..ShardStatus::default() });
         RelayStatus {
             connected: AtomicBool::new(false),
             has_world: AtomicBool::new(false),
             draining: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
             last_tick_us: AtomicU64::new(0),
             frames: AtomicU64::new(0),
-            shards: (0..shards).map(|_| CachePadded::default()).collect(),
+            shards: (0..shards).map(|_| shard()).collect(),
         }
     }
 
@@ -113,7 +117,7 @@ mod tests {
     /// FAULTS 81: readiness needs a world once, never an upstream; liveness is the shards' own turning.
     #[test]
     fn faults_81_readiness_and_liveness_do_not_hang_on_the_upstream() {
-        let status = RelayStatus::new(2);
+        let status = RelayStatus::new(2, 0);
         assert_eq!(status.unready().len(), 1);
         status.has_world.store(true, Ordering::Relaxed);
         assert!(status.unready().is_empty(), "not connected, still ready");
@@ -129,7 +133,7 @@ mod tests {
 
     #[test]
     fn usage_is_the_sum_over_shards() {
-        let status = RelayStatus::new(3);
+        let status = RelayStatus::new(3, 0);
         for shard in &status.shards {
             shard.cpu_ns.store(5, Ordering::Relaxed);
             shard.sessions.store(2, Ordering::Relaxed);

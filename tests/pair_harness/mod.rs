@@ -80,10 +80,19 @@ pub struct Pair {
     stream: u32,
     frame: Option<Arc<Frame>>,
     captured: Captured,
+    /// Down datagrams to lose, by their number.
+    pub lose: fn(usize) -> bool,
+    delivered: usize,
+    /// The client says nothing.
+    pub mute: bool,
 }
 
 impl Pair {
     pub fn new(entities: u32, first: Tick) -> Pair {
+        Pair::with_client(entities, first, ClientSettings::default())
+    }
+
+    pub fn with_client(entities: u32, first: Tick, client: ClientSettings) -> Pair {
         let settings = ShardSettings {
             index: 0,
             sessions_max: 10,
@@ -97,7 +106,7 @@ impl Pair {
         let schema_bytes = delta::schema::encode(&schema).unwrap();
         let mut pair = Pair {
             shard: Shard::new(settings),
-            client: Client::new(ClientSettings::default(), [7; 16], 1_000_000),
+            client: Client::new(client, [7; 16], 1_000_000),
             path: path(40_000),
             now_us: 1_000_000,
             world: World::new(Arc::new(schema), 1, 520),
@@ -108,6 +117,9 @@ impl Pair {
             stream: 1,
             frame: None,
             captured: Captured::default(),
+            lose: |_| false,
+            delivered: 0,
+            mute: false,
         };
         pair.populate(entities);
         pair
@@ -169,6 +181,9 @@ impl Pair {
         self.deliver(outbox);
         let mut up = Vec::new();
         while self.client.poll_transmit(self.now_us, &mut up) {
+            if self.mute {
+                continue;
+            }
             self.captured.up.push(up.clone());
             let mut outbox = MemoryOutbox::default();
             self.shard.receive(self.now_us, self.path, &mut up, &mut outbox);
@@ -181,7 +196,10 @@ impl Pair {
             assert_eq!(to, self.path);
             assert!(bytes.len() <= ackline::limits::DATAGRAM_MAX);
             self.captured.down.push(bytes.clone());
-            self.client.receive(self.now_us, &mut bytes);
+            self.delivered += 1;
+            if !(self.lose)(self.delivered) {
+                self.client.receive(self.now_us, &mut bytes);
+            }
         }
     }
 

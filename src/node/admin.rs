@@ -1,0 +1,122 @@
+//! The operators' HTTP: metrics, probes, settings, sessions, drain. On its own listener, loopback by default.
+//!
+//! It has no authentication: whoever reaches it may drain the relay. Nothing it does waits for a shard without a
+//! bound.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde_json::{Value, json};
+
+use super::control::{Control, ShardBusy};
+use crate::limits::SESSIONS_PAGE_MAX;
+use crate::net::clock::monotonic_us;
+
+/// Sessions in a page when nothing is said.
+const PAGE: usize = 100;
+
+/// The routes over a running relay.
+pub fn router(control: Arc<Control>) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route("/live", get(live))
+        .route("/ready", get(ready))
+        .route("/config", get(config))
+        .route("/sessions", get(sessions))
+        .route("/drain", post(drain))
+        .fallback(nothing)
+        .with_state(control)
+}
+
+/// The relay's state as its handlers get it.
+type Relay = State<Arc<Control>>;
+
+fn reply(status: StatusCode, body: &Value) -> Response {
+    let mut text = format!("{body:#}");
+    text.push('\n');
+    (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+async fn metrics(State(control): Relay) -> Response {
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], control.metrics_text()).into_response()
+}
+
+/// Alive while every shard's loop turns; the upstream has no say (FAULTS 81).
+async fn live(State(control): Relay) -> Response {
+    match control.status.stalled_shard(monotonic_us()) {
+        None => reply(StatusCode::OK, &json!({ "live": true })),
+        Some(shard) => {
+            let reason = format!("shard {shard} has not turned for five seconds");
+            reply(StatusCode::SERVICE_UNAVAILABLE, &json!({ "live": false, "reasons": [reason] }))
+        }
+    }
+}
+
+/// Ready once the first keyframe is in and until a drain (FAULTS 81).
+async fn ready(State(control): Relay) -> Response {
+    let reasons = control.status.unready();
+    let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    reply(status, &json!({ "ready": reasons.is_empty(), "reasons": reasons }))
+}
+
+async fn config(State(control): Relay) -> Response {
+    reply(StatusCode::OK, &json!(control.settings.shown()))
+}
+
+async fn sessions(State(control): Relay, Query(query): Query<HashMap<String, String>>) -> Response {
+    let number = |key: &str, default: usize| match query.get(key) {
+        None => Ok(default),
+        Some(text) => text.parse().map_err(|_| format!("{key}={text:?} is no number: give one from 0")),
+    };
+    if let Some(text) = query.get("connection") {
+        let Ok(connection) = u64::from_str_radix(text, 16) else {
+            let error = format!("connection={text:?} is no connection id: give 16 hexadecimal digits");
+            return reply(StatusCode::BAD_REQUEST, &json!({ "error": error }));
+        };
+        return match control.session(connection).await {
+            Ok(page) if page.views.is_empty() => {
+                reply(StatusCode::NOT_FOUND, &json!({ "error": "no open session has this connection id" }))
+            }
+            Ok(page) => reply(StatusCode::OK, &json!(page.views)),
+            Err(error) => busy(error),
+        };
+    }
+    let (offset, limit) = match (number("offset", 0), number("limit", PAGE)) {
+        (Ok(offset), Ok(limit)) => (offset, limit.min(SESSIONS_PAGE_MAX)),
+        (Err(error), _) | (_, Err(error)) => {
+            return reply(StatusCode::BAD_REQUEST, &json!({ "error": error }));
+        }
+    };
+    match control.roster(offset, limit).await {
+        Ok(page) => {
+            let end = offset.saturating_add(page.views.len());
+            let next = (end < page.total && !page.views.is_empty()).then_some(end);
+            let body =
+                json!({ "total": page.total, "offset": offset, "next_offset": next, "sessions": page.views });
+            reply(StatusCode::OK, &body)
+        }
+        Err(error) => busy(error),
+    }
+}
+
+fn busy(error: ShardBusy) -> Response {
+    reply(StatusCode::SERVICE_UNAVAILABLE, &json!({ "error": error.to_string() }))
+}
+
+async fn drain(State(control): Relay) -> Response {
+    if control.drain() {
+        tracing::info!("draining on request: no new sessions, clients are told");
+    }
+    reply(StatusCode::ACCEPTED, &json!({ "draining": true, "sessions": control.status.sessions() }))
+}
+
+async fn nothing() -> Response {
+    let paths = "GET /metrics, /live, /ready, /config, /sessions; POST /drain";
+    reply(StatusCode::NOT_FOUND, &json!({ "error": format!("there is nothing here; there are {paths}") }))
+}
