@@ -238,14 +238,17 @@ pub fn apply(table: &mut Table, entries: &[Entry]) {
     }
 }
 
-/// Panics unless every value of a record is one its schema can produce (TAB2, THREATS 35).
+/// True when every value of a record is one its schema can produce (TAB2, THREATS 35).
+pub fn is_within(record: &Record, schema: &Schema) -> bool {
+    let extras = record.extras.iter().enumerate();
+    usize::from(record.class) < schema.classes.len()
+        && record.motion.is_none_or(|motion| motion.check(schema).is_ok())
+        && extras
+            .map(|(i, value)| (u64::from(*value), schema.extras.get(i).map_or(0, ExtraField::mask)))
+            .all(|(value, mask)| value <= mask)
+}
+
+/// Panics unless [`is_within`].
 pub fn assert_within(record: &Record, schema: &Schema) {
-    assert!(usize::from(record.class) < schema.classes.len(), "class of {record:?}");
-    if let Some(motion) = &record.motion {
-        assert_eq!(motion.check(schema), Ok(()), "{record:?}");
-    }
-    for (i, value) in record.extras.iter().enumerate() {
-        let mask = schema.extras.get(i).map_or(0, ExtraField::mask);
-        assert!(u64::from(*value) <= mask, "extra field {i} of {record:?}");
-    }
+    assert!(is_within(record, schema), "outside its schema: {record:?}");
 }

@@ -8,10 +8,19 @@
 //! A bench judges itself too: how late it was for its own timers, how busy its threads were, what the kernel dropped
 //! (FAULTS 54, 96, 110).
 
+pub mod member;
 pub mod merge;
 pub mod oracle;
+pub mod preflight;
 pub mod report;
+pub mod run;
+pub mod scrape;
 pub mod series;
+pub mod settings;
+pub mod source;
+pub mod summary;
+pub mod swarm;
+pub mod tally;
 pub mod threshold;
 pub mod trail;
 pub mod truth;

@@ -108,6 +108,7 @@ enum Checked {
 
 /// The judge of one thread's clients.
 pub struct Oracle {
+    blind: bool,
     reader: TruthReader,
     hints: SlotHints,
     waiting: VecDeque<Waiting>,
@@ -116,16 +117,23 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// A judge that reads `log`.
+    /// A judge that reads `log`; without one it judges nothing.
     #[must_use]
-    pub fn new(log: Arc<TruthLog>) -> Oracle {
+    pub fn new(log: Option<Arc<TruthLog>>) -> Oracle {
         Oracle {
-            reader: TruthReader::new(log),
+            blind: log.is_none(),
+            reader: TruthReader::new(log.unwrap_or_else(|| TruthLog::new(0))),
             hints: SlotHints::default(),
             waiting: VecDeque::new(),
             waiting_entries: 0,
             counts: OracleCounts::default(),
         }
+    }
+
+    /// True when there is nothing to judge by.
+    #[must_use]
+    pub fn is_blind(&self) -> bool {
+        self.blind
     }
 
     /// What was counted.
@@ -170,7 +178,7 @@ impl Oracle {
         now_us: u64,
         series: &mut SeriesSet,
     ) {
-        let Some(newest) = client.newest() else { return };
+        let Some(newest) = client.newest().filter(|_| !self.blind) else { return };
         let newest_us = newest.server_us;
         if view.relay_stream != client.stream_epoch() {
             view.relay_stream = client.stream_epoch();

@@ -1,15 +1,209 @@
-//! `ackline bench`.
+//! `ackline bench`: the load generator and oracle, and the merging of its reports.
 
-use super::Outcome;
+use std::io::IsTerminal;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::{Outcome, UsageError};
+use crate::bench::merge::merge;
+use crate::bench::report::Report;
+use crate::bench::run::{self, Glance, Plan, Target};
+use crate::bench::settings::{FlagError, LinkFlags, LoadFlags, SourceFlags, TargetFlags};
+use crate::bench::summary::summary;
+use crate::bench::threshold;
+use crate::impairment::settings::ImpairmentSettings;
 
 /// Flags.
 #[derive(clap::Args, Debug)]
-pub struct Args {}
+#[command(after_help = EXAMPLES, after_long_help = long_help(), args_conflicts_with_subcommands = true)]
+pub struct Args {
+    #[command(subcommand)]
+    merge: Option<Subcommand>,
+    #[command(flatten)]
+    load: LoadFlags,
+    #[command(flatten)]
+    target: TargetFlags,
+    #[command(flatten)]
+    source: SourceFlags,
+    #[command(flatten)]
+    links: LinkFlags,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Subcommand {
+    /// Adds reports of several hosts into one.
+    Merge(Merge),
+}
+
+/// Flags of `merge`.
+#[derive(clap::Args, Debug)]
+struct Merge {
+    /// Reports written with --report
+    #[arg(required = true, value_name = "REPORT.json")]
+    reports: Vec<PathBuf>,
+    /// Writes the sum here; without it, to standard output
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ackline bench --clients 2000 --seconds 30
+  ackline bench --relay 10.0.0.5:7777 --admin 10.0.0.5:8000 --truth 10.0.0.4:7700 --clients 1000 --seconds 60
+  ackline bench --clients 500 --seconds 20 --loss 5% --delay-ms 40 --churn 10 --report report.json
+  ackline bench --clients 200 --threshold 'latency_p99<20ms' --threshold 'fallbacks==0'
+  ackline bench merge host-a.json host-b.json --report sum.json
+
+Exit code 0 when every check held, 1 when one failed, 2 for wrong flags. Figures for --threshold: see --help.";
+
+fn long_help() -> String {
+    format!("{EXAMPLES}\n\nFigures for --threshold:\n  {}", threshold::names().join(", "))
+}
 
 /// Runs it.
 ///
 /// # Errors
-/// Not written yet.
-pub fn run(_args: Args) -> anyhow::Result<Outcome> {
-    anyhow::bail!("not written yet")
+/// Wrong flags, or a part that cannot begin.
+pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    let Args { merge, load, target, source, links } = args;
+    if let Some(Subcommand::Merge(merge)) = merge {
+        return run_merge(&merge);
+    }
+    load.check().map_err(usage)?;
+    let (down, up) = link_settings(&links)?;
+    let target = match &target.relay {
+        None => Target::Local(source.source(load.seed).map_err(usage)?),
+        Some(_) if source.any() => {
+            let text = "--relay names a relay with an origin of its own: leave out the flags of the origin, or --relay";
+            return Err(usage(FlagError(text.to_owned())).into());
+        }
+        Some(relay) => Target::Remote {
+            relay: resolve(relay)?,
+            admin: target.admin,
+            truth: target.truth,
+            truth_token: target.truth_token.unwrap_or_default().into_bytes(),
+        },
+    };
+    let report = follow(&Plan::of(&load, target, down, up))?;
+    conclude(&report, load.report.as_deref())
+}
+
+fn resolve(relay: &str) -> Result<SocketAddr, UsageError> {
+    let found = relay.to_socket_addrs().ok().and_then(|mut found| found.next());
+    found.ok_or_else(|| UsageError(format!("--relay {relay}: no such address, give host:port")))
+}
+
+/// A wrong flag.
+pub(super) fn usage(error: FlagError) -> UsageError {
+    UsageError(error.0)
+}
+
+/// Links down and up.
+pub(super) fn link_settings(links: &LinkFlags) -> Result<(ImpairmentSettings, ImpairmentSettings), UsageError> {
+    Ok((links.down().map_err(usage)?, links.up().map_err(usage)?))
+}
+
+/// Runs a plan and shows how it goes.
+pub(super) fn follow(plan: &Plan) -> anyhow::Result<Report> {
+    eprintln!("{}", headline(plan));
+    let mut progress = Progress::new();
+    let report = run::run(plan, |glance| progress.show(glance));
+    progress.finish();
+    report
+}
+
+fn headline(plan: &Plan) -> String {
+    let whose = match &plan.target {
+        Target::Local(_) => "an origin and a relay of this process".to_owned(),
+        Target::Remote { relay, .. } => format!("the relay at {relay}"),
+    };
+    let links = if plan.down == plan.up {
+        format!("links: {}", plan.down)
+    } else {
+        format!("links down: {}, up: {}", plan.down, plan.up)
+    };
+    let Plan { clients, seconds, seed, .. } = plan;
+    format!("{clients} clients on {whose}, {seconds} s and 1.5 s of clean network; {links}; seed {seed}")
+}
+
+/// Prints the summary, writes the report.
+pub(super) fn conclude(report: &Report, file: Option<&Path>) -> anyhow::Result<Outcome> {
+    print!("{}", summary(report));
+    if let Some(file) = file {
+        write(report, file)?;
+    }
+    Ok(if report.verdict.ok { Outcome::Success } else { Outcome::Failed })
+}
+
+fn write(report: &Report, file: &Path) -> anyhow::Result<()> {
+    std::fs::write(file, report.to_json()?).with_context(|| format!("the report {} cannot be written", file.display()))
+}
+
+fn run_merge(args: &Merge) -> anyhow::Result<Outcome> {
+    let read = |path: &PathBuf| -> anyhow::Result<Report> {
+        let name = path.display();
+        let text = std::fs::read_to_string(path).map_err(|error| UsageError(format!("{name} cannot be read: {error}")))?;
+        let report = serde_json::from_str(&text);
+        Ok(report.map_err(|error| UsageError(format!("{name} is no report of this version: {error}")))?)
+    };
+    let reports = args.reports.iter().map(read).collect::<anyhow::Result<Vec<Report>>>()?;
+    let sum = merge(&reports).map_err(|error| UsageError(error.to_owned()))?;
+    match &args.report {
+        Some(file) => conclude(&sum, Some(file)),
+        None => {
+            print!("{}", sum.to_json()?);
+            Ok(if sum.verdict.ok { Outcome::Success } else { Outcome::Failed })
+        }
+    }
+}
+
+/// Live progress: a bar on a terminal, a line each second elsewhere.
+struct Progress {
+    bar: Option<ProgressBar>,
+    last: Glance,
+}
+
+impl Progress {
+    fn new() -> Progress {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(100);
+            // The template is a constant of this file.
+            bar.set_style(
+                ProgressStyle::with_template("  {bar:24} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
+            );
+            bar.enable_steady_tick(Duration::from_millis(500));
+            bar
+        });
+        Progress { bar, last: Glance::default() }
+    }
+
+    fn show(&mut self, glance: &Glance) {
+        let passed = glance.seconds - self.last.seconds;
+        if passed < 1.0 {
+            return;
+        }
+        let packets_per_s = (glance.packets - self.last.packets) as f64 / passed;
+        let text = format!(
+            "{:.0}/{:.0} s  {} joined  {packets_per_s:.0} packets/s  {} records checked  {} mismatches",
+            glance.seconds, glance.of_seconds, glance.joined, glance.records, glance.mismatches
+        );
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position((100.0 * glance.seconds / glance.of_seconds) as u64);
+                bar.set_message(text);
+            }
+            None => eprintln!("  {text}"),
+        }
+        self.last = *glance;
+    }
+
+    fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
 }

@@ -1,15 +1,148 @@
-//! `ackline origin`.
+//! `ackline origin`: publishes a recording or a simulated scene.
 
-use super::Outcome;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::{Outcome, UsageError};
+use crate::node::logging;
+use crate::node::origin::{OriginHandle, OriginSettings, OriginSource};
+use crate::node::settings::LogFormat;
+use crate::node::signals::{Signal, Signals};
+use crate::node::source::SourceError;
+
+const EXAMPLES: &str = "\
+Without --trace it simulates the scene \"cubes\".
+
+Examples:
+  ackline origin --scene cubes --entities 901 --hz 60
+  ackline origin --trace match.jsonl.zst --loop
+  ackline origin --trace match.jsonl.zst --speed 2 --listen 0.0.0.0:7700";
+
+/// Flags that say what an origin publishes; `demo` takes them too.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct SourceArgs {
+    /// Plays a recording
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["scene", "entities", "hz"])]
+    pub trace: Option<PathBuf>,
+    /// Plays the recording again and again
+    #[arg(long = "loop", requires = "trace")]
+    pub repeat: bool,
+    /// Plays the recording this many times as fast, 0.1 to 10 [default: 1]
+    #[arg(long, value_name = "X", requires = "trace")]
+    pub speed: Option<f64>,
+    /// Simulates a scene [default: cubes]
+    #[arg(long, value_name = "NAME")]
+    pub scene: Option<String>,
+    /// Entities of the scene [default: the scene's own number]
+    #[arg(long, value_name = "N")]
+    pub entities: Option<usize>,
+    /// Ticks of the scene a second [default: 60]
+    #[arg(long, value_name = "H")]
+    pub hz: Option<f64>,
+}
+
+impl SourceArgs {
+    /// What is to be published; `seed` is the scene's.
+    ///
+    /// # Errors
+    /// There is no scene of this name.
+    pub fn source(&self, seed: u64) -> Result<OriginSource, UsageError> {
+        match &self.trace {
+            Some(path) => Ok(OriginSource::Trace {
+                path: path.clone(),
+                repeat: self.repeat,
+                speed: self.speed.unwrap_or(1.0),
+            }),
+            None => self.simulated(seed),
+        }
+    }
+
+    #[cfg(feature = "scenes")]
+    fn simulated(&self, seed: u64) -> Result<OriginSource, UsageError> {
+        use crate::scenes::{SceneKind, SceneSettings};
+        let kind = match &self.scene {
+            Some(name) => name.parse().map_err(|error| UsageError(format!("--scene: {error}")))?,
+            None => SceneKind::Cubes,
+        };
+        let hz = self.hz.unwrap_or(SceneSettings::default().hz);
+        let settings = SceneSettings { entities: self.entities, hz, seed };
+        Ok(OriginSource::Scene { kind, settings })
+    }
+
+    #[cfg(not(feature = "scenes"))]
+    fn simulated(&self, _seed: u64) -> Result<OriginSource, UsageError> {
+        Err(UsageError("--scene: this build has no scenes: give --trace FILE, or build with the feature scenes".into()))
+    }
+}
 
 /// Flags.
 #[derive(clap::Args, Debug)]
-pub struct Args {}
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Seed of the scene
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    seed: u64,
+    /// TCP address for relays
+    #[arg(long, env = "ACKLINE_ORIGIN_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:7700")]
+    listen: SocketAddr,
+    /// What relays must show, their upstream_token [default: none, everybody is admitted]
+    #[arg(long, env = "ACKLINE_ORIGIN_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Waits with the first tick for the first subscriber
+    #[arg(long)]
+    wait_for_subscriber: bool,
+    /// What is logged: a level, or directives as of RUST_LOG
+    #[arg(long, env = "ACKLINE_LOG", value_name = "FILTER", default_value = "info")]
+    log: String,
+    /// The form of log lines
+    #[arg(long, env = "ACKLINE_LOG_FORMAT", value_name = "FORMAT", default_value = "human")]
+    log_format: LogFormat,
+}
+
+/// How often the end of the source is looked for.
+const GLANCE: Duration = Duration::from_millis(100);
+/// Time subscribers have to read the end.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Runs it.
 ///
 /// # Errors
-/// Not written yet.
-pub fn run(_args: Args) -> anyhow::Result<Outcome> {
-    anyhow::bail!("not written yet")
+/// A refused source ([`UsageError`]), or an address or thread that cannot be had.
+pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    let source = args.source.source(args.seed)?;
+    logging::begin(&args.log, args.log_format);
+    let mut signals = Signals::listen()?;
+    let settings = OriginSettings {
+        listen: args.listen,
+        source,
+        token: args.token.unwrap_or_default().into_bytes(),
+        wait_for_subscriber: args.wait_for_subscriber,
+        tap: false,
+    };
+    let origin = OriginHandle::start(settings).map_err(|error| match error.downcast::<SourceError>() {
+        Ok(refused) => UsageError(refused.to_string()).into(),
+        Err(other) => other,
+    })?;
+    let hz = 1e6 / f64::from(origin.schema().tick_period_us);
+    tracing::info!(relays = %origin.addr(), name = %origin.schema().name, hz, "origin started");
+    loop {
+        match signals.next(GLANCE) {
+            Some(Signal::End) => break,
+            Some(Signal::Reload) => tracing::warn!("SIGHUP: an origin has nothing to reload"),
+            None if origin.is_finished() => {
+                let begun = Instant::now();
+                while origin.counts().subscribers > 0 && begun.elapsed() < LAST_WORDS {
+                    std::thread::sleep(GLANCE);
+                }
+                break;
+            }
+            None => {}
+        }
+    }
+    let counts = origin.stop(true);
+    tracing::info!(ticks = counts.ticks, stalls = counts.stalls, refused = counts.refused, "origin ended");
+    Ok(Outcome::Success)
 }

@@ -7,7 +7,8 @@
 //! before it depends on its neighbour.
 //!
 //! [`layout`] is a schema worked out for coding, [`encode`] writes entries, [`decode`] reads bodies, [`schema`]
-//! is the schema itself as canonical bytes, [`message`] what the reliable stream carries. `docs/PROTOCOL.md` is the authority on every bit.
+//! is the schema itself as canonical bytes, [`message`] what the reliable stream carries. `docs/PROTOCOL.md` is
+//! the authority on every bit.
 //!
 //! Invariants: one legal encoding, so what decodes re-encodes to the same bits (THREATS 32); nothing is
 //! differenced across a segment or a generation (SPEC TAB4); no float takes part in a delta (SPEC ID7).

@@ -20,5 +20,6 @@ pub mod address;
 pub mod batch;
 pub mod clock;
 pub mod errno;
+pub mod files;
 pub mod socket;
 pub mod waker;

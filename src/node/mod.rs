@@ -9,16 +9,19 @@
 pub mod admin;
 pub mod backoff;
 pub mod catalogue;
+mod clockwork;
 pub mod control;
 pub mod directory;
 pub mod fuse;
 pub mod ingest;
 pub mod intake;
+pub mod logging;
 pub mod loggate;
 pub mod metrics;
 pub mod origin;
 pub mod outbox;
 pub mod post;
+pub mod random;
 pub mod recorder;
 pub mod relay;
 pub mod roster;
@@ -27,4 +30,10 @@ pub mod settings;
 pub mod shard;
 pub mod shelf;
 pub mod status;
+pub mod signals;
+pub mod source;
+mod subscription;
 pub mod tally;
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,28 @@
-//! A running origin: a trace or a scene, published by the clock. Skeleton: signatures stand, bodies follow.
+//! A running origin: a recording or a scene, published by the clock to whoever subscribes.
+//!
+//! The clockwork is an OS thread on an absolute schedule; subscribers are tasks. Under one short lock a tick is
+//! published to every queue, so no subscriber ever delays a tick or another (SPEC OPS1).
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
 
-use crossbeam::channel::Receiver;
+use anyhow::Context;
+use crossbeam::channel::{Receiver, Sender, bounded};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
 
+use super::clockwork::Clockwork;
+use super::random::random;
+use super::source::Source;
+use super::subscription;
+use crate::limits::TRUTH_TICKS_MAX;
+use crate::net::clock::{host_clock_id, monotonic_us};
+use crate::origin::publisher::Publisher;
+use crate::origin::subscribers::Subscribers;
 use crate::state::frame::Frame;
 use crate::state::schema::Schema;
 use crate::state::update::TickUpdate;
@@ -20,7 +36,7 @@ pub enum OriginSource {
         path: PathBuf,
         /// Goes round for ever.
         repeat: bool,
-        /// Times real time; above 0.
+        /// Times real time, 0.1 to 10.
         speed: f64,
     },
     /// A simulated scene.
@@ -93,6 +109,47 @@ pub struct OriginCounts {
 /// A running origin. Dropping it stops it.
 pub struct OriginHandle {
     addr: SocketAddr,
+    schema: Arc<Schema>,
+    stage: Arc<Stage>,
+    truth: Option<Receiver<Truth>>,
+    clockwork: Option<JoinHandle<()>>,
+    runtime: Option<Runtime>,
+}
+
+/// What the clockwork and the subscribers' tasks share.
+pub(super) struct Stage {
+    hub: Mutex<Hub>,
+    /// Changes whenever queues have something new.
+    pub(super) news: watch::Sender<u64>,
+    pub(super) stopping: AtomicBool,
+    finished: AtomicBool,
+}
+
+/// What is under the lock; never held while waiting.
+pub(super) struct Hub {
+    pub(super) publisher: Publisher,
+    pub(super) subscribers: Subscribers,
+    pub(super) counts: OriginCounts,
+    pub(super) tap: Option<Sender<Truth>>,
+}
+
+impl Stage {
+    /// The hub, also after a panic elsewhere: that ends the process by itself.
+    pub(super) fn hub(&self) -> MutexGuard<'_, Hub> {
+        self.hub.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the tasks to look at their queues.
+    pub(super) fn notify(&self) {
+        self.news.send_modify(|turn| *turn = turn.wrapping_add(1));
+    }
+
+    /// The source has ended: everybody is told after what is queued.
+    pub(super) fn finish(&self) {
+        self.hub().subscribers.end(monotonic_us());
+        self.finished.store(true, Ordering::Release);
+        self.notify();
+    }
 }
 
 impl OriginHandle {
@@ -100,8 +157,40 @@ impl OriginHandle {
     ///
     /// # Errors
     /// When the source or the address is refused, in one sentence.
-    pub fn start(_settings: OriginSettings) -> anyhow::Result<OriginHandle> {
-        anyhow::bail!("not written yet")
+    pub fn start(settings: OriginSettings) -> anyhow::Result<OriginHandle> {
+        let source = Source::open(&settings.source)?;
+        let listener = TcpListener::bind(settings.listen).with_context(|| {
+            format!("the origin's address {} cannot be bound; choose a free one of this host", settings.listen)
+        })?;
+        listener.set_nonblocking(true)?;
+        let addr = listener.local_addr()?;
+        let boot = u64::from_le_bytes(random()?);
+        let publisher = Publisher::new(source.schema().clone(), epoch_now(), boot, host_clock_id())?;
+        let schema = Arc::clone(publisher.schema());
+        let (tap, truth) = settings.tap.then(|| bounded(TRUTH_TICKS_MAX)).unzip();
+        let subscribers = Subscribers::new(settings.token);
+        let stage = Arc::new(Stage {
+            hub: Mutex::new(Hub { publisher, subscribers, counts: OriginCounts::default(), tap }),
+            news: watch::Sender::new(0),
+            stopping: AtomicBool::new(false),
+            finished: AtomicBool::new(false),
+        });
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("ackline-origin-subscribers")
+            .enable_all()
+            .build()
+            .context("the threads of the origin cannot be started")?;
+        let context = runtime.enter();
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        drop(context);
+        runtime.spawn(subscription::accept(Arc::clone(&stage), listener));
+        let clockwork = Clockwork::new(Arc::clone(&stage), source, settings.wait_for_subscriber);
+        let clockwork = std::thread::Builder::new()
+            .name("ackline-origin-clock".to_owned())
+            .spawn(move || clockwork.run())
+            .context("the threads of the origin cannot be started")?;
+        Ok(OriginHandle { addr, schema, stage, truth, clockwork: Some(clockwork), runtime: Some(runtime) })
     }
 
     /// Where subscribers connect.
@@ -113,37 +202,77 @@ impl OriginHandle {
     /// The schema of everything it publishes.
     #[must_use]
     pub fn schema(&self) -> &Arc<Schema> {
-        unimplemented!()
+        &self.schema
     }
 
     /// Every published tick, in order, from the first; `None` without [`OriginSettings::tap`]. Bounded: a tick is
-    /// put in before it is sent to any subscriber, and is lost and counted when 1024 wait.
+    /// put in before it is sent to any subscriber, and is lost and counted when [`TRUTH_TICKS_MAX`] wait.
     #[must_use]
     pub fn truth(&self) -> Option<&Receiver<Truth>> {
-        None
+        self.truth.as_ref()
     }
 
     /// What it has done so far.
     #[must_use]
     pub fn counts(&self) -> OriginCounts {
-        OriginCounts::default()
+        let hub = self.stage.hub();
+        OriginCounts { subscribers: hub.subscribers.served() as u64, ..hub.counts }
     }
 
     /// True when the source has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        false
+        self.stage.finished.load(Ordering::Acquire)
     }
 
     /// Waits for the first subscriber; false when the time was up first.
     #[must_use]
-    pub fn wait_subscribed(&self, _timeout: Duration) -> bool {
-        false
+    pub fn wait_subscribed(&self, timeout: Duration) -> bool {
+        wait_until(timeout, || self.stage.hub().subscribers.served() > 0)
     }
 
     /// Stops at once and waits for the threads. `end`: subscribers are told that the stream ends as intended;
     /// otherwise the connections break, as when an origin dies.
-    pub fn stop(self, _end: bool) -> OriginCounts {
-        OriginCounts::default()
+    pub fn stop(mut self, end: bool) -> OriginCounts {
+        self.halt(end);
+        self.counts()
     }
+
+    fn halt(&mut self, end: bool) {
+        self.stage.stopping.store(true, Ordering::Release);
+        if let Some(clockwork) = self.clockwork.take() {
+            clockwork.thread().unpark();
+            // A clockwork that panicked has ended the process already.
+            let _ = clockwork.join();
+        }
+        let Some(runtime) = self.runtime.take() else { return };
+        if end {
+            self.stage.finish();
+            let _ = wait_until(Duration::from_secs(1), || self.stage.hub().subscribers.ids().next().is_none());
+        }
+        runtime.shutdown_timeout(Duration::from_secs(1));
+    }
+}
+
+impl Drop for OriginHandle {
+    fn drop(&mut self) {
+        self.halt(false);
+    }
+}
+
+fn wait_until(timeout: Duration, reached: impl Fn() -> bool) -> bool {
+    let begun = Instant::now();
+    while !reached() {
+        if begun.elapsed() >= timeout {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    true
+}
+
+/// An epoch that rises with every start: wall time in microseconds.
+fn epoch_now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }

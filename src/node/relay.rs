@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use crossbeam::channel::bounded;
-use ring::rand::{SecureRandom, SystemRandom};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
@@ -22,6 +21,7 @@ use super::ingest::Ingest;
 use super::intake::Intake;
 use super::metrics::{IngestMetrics, RelayMetrics, ShardMetrics};
 use super::post::Post;
+use super::random::random;
 use super::settings::RelaySettings;
 use super::shard::{ShardLinks, ShardLoop};
 use super::shelf::Shelf;
@@ -311,13 +311,4 @@ impl Builder {
         });
         Ok(())
     }
-}
-
-/// Bytes nobody can guess.
-fn random<const N: usize>() -> anyhow::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    SystemRandom::new()
-        .fill(&mut bytes)
-        .map_err(|_| anyhow::anyhow!("the system gives no random bytes, without which no session is safe"))?;
-    Ok(bytes)
 }

@@ -387,8 +387,6 @@ impl Session {
             .open(&[base], digest.0, now_us, &mut Vec::new(), &mut Vec::new())
         {
             self.commit_us = Some(now_us);
-            // The commit carries this table's digest.
-            self.digest_us = now_us;
             self.asked = false;
             counters.advances_committed += 1;
         }

@@ -185,18 +185,17 @@ impl Shard {
         self.left = self.open;
     }
 
-    /// Events go to every session whose view is complete; each once and in order (SPEC CTL3).
+    /// Events go to every session that knows this stream and whose view has been complete; each once and in
+    /// order (SPEC CTL3).
     fn queue_events(&mut self, frame: &Frame) {
         let mut bytes = Vec::new();
         for event in frame.events.iter() {
             bytes.clear();
             Message::Event(event.clone()).encode(&mut bytes);
-            for session in self
-                .sessions
-                .iter_mut()
-                .flatten()
-                .filter(|session| session.complete_us.is_some())
-            {
+            let sees = |session: &&mut Box<Session>| {
+                session.complete_us.is_some() && session.stream_epoch_known == frame.stream_epoch
+            };
+            for session in self.sessions.iter_mut().flatten().filter(sees) {
                 self.counters.messages_dropped += u64::from(session.stream.push(&bytes).is_err());
             }
         }

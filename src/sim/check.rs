@@ -36,6 +36,9 @@ pub struct Check {
     event: u64,
     taint: Option<Taint>,
     found: Vec<String>,
+    /// Set once somebody asks for notes about an entity.
+    watch: Option<u32>,
+    notes: Vec<String>,
 }
 
 /// A bit was flipped and its healing is awaited.
@@ -52,6 +55,12 @@ impl Check {
     /// What was found since the last call, a sentence each.
     pub fn take_found(&mut self) -> std::vec::Drain<'_, String> {
         self.found.drain(..)
+    }
+
+    /// What happened to an entity since the last call, and to the session it was shown in.
+    pub fn take_notes(&mut self, id: u32) -> std::vec::Drain<'_, String> {
+        self.watch = Some(id);
+        self.notes.drain(..)
     }
 
     /// True while a flipped bit may still be at work.
@@ -168,6 +177,10 @@ impl Check {
 
     fn look_at_changes(&mut self, client: &Client, truth: &Truth, figures: &mut Figures) {
         for shown in client.changes() {
+            if self.watch == Some(shown.record.entity.id) {
+                let (place, newest) = (client.display().place(shown.slot), client.newest().map(|newest| newest.id));
+                self.notes.push(format!("{:?} in slot {}, now {place:?}; newest {newest:?}", shown.kind, shown.slot));
+            }
             match client.display().place(shown.slot) {
                 DisplayPlace::Known(known) => self.look_at_record(shown.slot, shown.kind, known, truth, figures),
                 DisplayPlace::Gone(gone) => self.look_at_departure(shown.slot, gone, truth, figures),
@@ -248,6 +261,10 @@ impl Check {
 
     /// Looks at what the game is told. True when the session ended.
     pub fn told(&mut self, now_us: u64, client: &Client, event: &ClientEvent, truth: &Truth, figures: &mut Figures) -> bool {
+        if self.watch.is_some() && !matches!(event, ClientEvent::World(_)) {
+            let (epoch, generation) = (client.session_epoch(), client.generation());
+            self.notes.push(format!("{event:?}; session epoch {epoch}, generation {generation}"));
+        }
         match event {
             ClientEvent::World(event) => self.event(event),
             ClientEvent::ViewComplete => {

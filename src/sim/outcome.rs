@@ -162,6 +162,8 @@ pub struct Outcome {
     pub failures: Vec<Failure>,
     /// How many there were.
     pub failed: u64,
+    /// What happened to an entity that is watched.
+    pub notes: Vec<String>,
 }
 
 impl Outcome {
@@ -183,6 +185,7 @@ impl Outcome {
     pub fn merge(&mut self, other: Outcome) {
         self.figures.merge(&other.figures);
         self.failures.extend(other.failures);
+        self.notes.extend(other.notes);
         self.failed += other.failed;
     }
 
@@ -271,6 +274,9 @@ impl fmt::Display for Outcome {
                 it.flips_harmless,
                 it.tainted_records
             )?;
+        }
+        for note in &self.notes {
+            writeln!(f, "{note}")?;
         }
         for failure in &self.failures {
             writeln!(f, "FAILED {failure}")?;

@@ -266,6 +266,13 @@ impl Player {
         }
     }
 
+    /// Notes what changed of a watched entity, and what the session came to.
+    pub fn note(&mut self, id: u32, mut note: impl FnMut(String)) {
+        if let Some(session) = self.session.as_mut() {
+            session.check.take_notes(id).for_each(&mut note);
+        }
+    }
+
     /// Lets its check see that time passes.
     pub fn tick(&mut self, now_us: u64, truth: &Truth, figures: &mut Figures) {
         if let Some(session) = self.session.as_mut() {

@@ -19,6 +19,7 @@ use crate::relay::serve::Budget;
 use crate::relay::shard::{Receipt, Shard, ShardSettings};
 use crate::relay::table::Known;
 use crate::state::Frame;
+use crate::state::frame::Place;
 use crate::window::send::RestartReason;
 use crate::wire::seal::INSECURE_TOKEN_KEY;
 
@@ -31,13 +32,13 @@ const INSPECT_US: u64 = 1_000_000;
 #[must_use]
 pub fn run(seed: u64, settings: &SimSettings) -> Outcome {
     let scenario = Scenario::draw(seed, settings);
-    play(scenario, settings.sabotage)
+    play(scenario, settings)
 }
 
 /// Plays a scenario.
 #[must_use]
-pub fn play(scenario: Scenario, sabotage: Option<Sabotage>) -> Outcome {
-    let mut run = Run::new(scenario, sabotage);
+pub fn play(scenario: Scenario, settings: &SimSettings) -> Outcome {
+    let mut run = Run::new(scenario, settings);
     let end_us = run.scenario.clean_at_us + CLEAN_US;
     loop {
         let at_us = run.next_us();
@@ -54,6 +55,7 @@ pub fn play(scenario: Scenario, sabotage: Option<Sabotage>) -> Outcome {
 struct Run {
     scenario: Arc<Scenario>,
     sabotage: Option<Sabotage>,
+    watch: Option<u32>,
     upstream: Upstream,
     shard: Shard,
     post: Post,
@@ -69,7 +71,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(scenario: Scenario, sabotage: Option<Sabotage>) -> Run {
+    fn new(scenario: Scenario, settings: &SimSettings) -> Run {
         let scenario = Arc::new(scenario);
         let seed = scenario.seed;
         let mut dice = Dice::new(seed, "relay", 0);
@@ -86,7 +88,8 @@ impl Run {
         Run {
             players: players.collect(),
             upstream: Upstream::new(&scenario),
-            sabotage,
+            sabotage: settings.sabotage,
+            watch: settings.watch,
             shard,
             post: Post::new(scenario.outbox_room),
             outcome: Outcome::default(),
@@ -183,6 +186,9 @@ impl Run {
         self.outcome.figures.frames += frames.len() as u64;
         let some = !frames.is_empty();
         for frame in frames.drain(..) {
+            if let Some(id) = self.watch {
+                self.note_frame(id, &frame);
+            }
             self.shard.publish(frame, self.upstream.schema_bytes());
         }
         self.frames = frames;
@@ -195,6 +201,19 @@ impl Run {
         }
         for what in self.upstream.take_complaints() {
             self.fail(None, what);
+        }
+    }
+
+    /// Notes what a frame changes of a watched entity.
+    fn note_frame(&mut self, id: u32, frame: &Frame) {
+        for slot in frame.dirty().iter() {
+            let said = match frame.place(slot) {
+                Place::Live(record) if record.entity.id == id => format!("{record:?}"),
+                Place::Grave(grave) if grave.entity.id == id => format!("{grave:?}"),
+                _ => continue,
+            };
+            let (us, tick) = (self.now_us, frame.tick);
+            self.outcome.notes.push(format!("{us} us: frame {tick}, slot {slot}: {said}"));
         }
     }
 
@@ -225,6 +244,10 @@ impl Run {
 
     /// Takes over what a client's check has found.
     fn gather(&mut self, index: usize) {
+        if let Some(id) = self.watch {
+            let (us, outcome) = (self.now_us, &mut self.outcome);
+            self.players[index].note(id, |said| outcome.notes.push(format!("{us} us: client {index}: {said}")));
+        }
         let Some(check) = self.players[index].check() else { return };
         let (seed, at_us) = (self.scenario.seed, self.now_us);
         for what in check.take_found() {
@@ -250,6 +273,10 @@ impl Run {
             let session = self.shard.sessions().find(|session| Some(&session.client_nonce) == player.nonce());
             let Some(session) = session else { continue };
             let in_use = session.window.in_use();
+            if self.watch.is_some() {
+                let note = format!("{now_us} us: client {index}: {}", describe(session, player, &self.shard));
+                self.outcome.notes.push(note);
+            }
             let differences = if player.is_tainted() { None } else { compare_tables(session, player, &self.shard) };
             self.outcome.figures.tables_checked += 1;
             if in_use > WINDOW_SLOTS {
@@ -302,6 +329,29 @@ impl Run {
         }
         self.outcome
     }
+}
+
+/// Both ends' windows in a line.
+fn describe(session: &Session, player: &Player, shard: &Shard) -> String {
+    let window = &session.window;
+    let newest = shard.arena().newest().map(|frame| frame.tick);
+    let base = session.choose_base(shard.arena());
+    let client = player.client().map(|client| {
+        let (epoch, generation, newest) = (client.session_epoch(), client.generation(), client.newest().map(|n| n.id));
+        let slots = client.statistics().slots_in_use;
+        format!("epoch {epoch}, generation {generation}, newest {newest:?}, {slots} slots, refusing {:?}", client.refusing())
+    });
+    format!(
+        "relay: epoch {}, generation {}, newest {newest:?}, base {base:?}, {} held, {} candidates, commit {:?}, whole {}, heard {} us, tokens {}; client: {client:?}",
+        window.session_epoch(),
+        window.generation(),
+        window.held().len(),
+        window.candidates().count(),
+        window.open_commit(),
+        session.whole,
+        session.heard_us,
+        session.tokens
+    )
 }
 
 /// Compares what the relay believes a client holds with what it holds: the oldest and the newest table.

@@ -33,6 +33,8 @@ pub struct SimSettings {
     pub flips_per_minute: f64,
     /// A fault built into the run, to show that a failing run is seen.
     pub sabotage: Option<Sabotage>,
+    /// Id of an entity whose every appearance and change is noted, to find out what happened to it.
+    pub watch: Option<u32>,
 }
 
 impl Default for SimSettings {
@@ -47,6 +49,7 @@ impl Default for SimSettings {
             epoch_every_us: None,
             flips_per_minute: 0.0,
             sabotage: None,
+            watch: None,
         }
     }
 }

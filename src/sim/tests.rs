@@ -1,18 +1,26 @@
+use super::outcome::Outcome;
 use super::run::run;
 use super::scenario::SimSettings;
 
-#[test]
-fn fifty_seeds() {
-    let mut all = super::outcome::Outcome::default();
-    let count: u64 = std::env::var("SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(50);
-    let first: u64 = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
-    for seed in first..first + count {
-        let begun = std::time::Instant::now();
-        let outcome = run(seed, &SimSettings::default());
-        println!("seed {seed}: {} failures, {:?}", outcome.failed, begun.elapsed());
-        all.merge(outcome);
+/// A number of the environment, to try more or other seeds.
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+fn play(seeds: core::ops::Range<u64>, settings: &SimSettings) -> Outcome {
+    let mut all = Outcome::default();
+    for seed in seeds {
+        all.merge(run(seed, settings));
     }
-    all.failures.truncate(40);
+    all
+}
+
+#[test]
+fn tmp() {
+    let first = number("SEED", 0);
+    let watch = number("WATCH", 0);
+    let settings = SimSettings { watch: (watch > 0).then_some(watch as u32), seconds: number("SECONDS", 60), flips_per_minute: number("FLIPS", 0) as f64, ..SimSettings::default() };
+    let all = play(first..first + number("SEEDS", 50), &settings);
     println!("{all}");
     assert!(all.is_ok());
 }

@@ -85,10 +85,9 @@ pub fn random_schema(dice: &mut Dice, hz: u32, on_change: bool) -> Schema {
         ExtraField { name: format!("feld-{index}-\u{fc}"), bits, signed: dice.chance(500) }
     });
     let extras: Vec<ExtraField> = extras.collect();
-    let classes = (0..1 + dice.index(12)).map(|index| Class {
-        name: format!("class {index}"),
-        query_critical: dice.chance(500),
-    });
+    let classes: Vec<Class> = (0..1 + dice.index(12))
+        .map(|index| Class { name: format!("class {index}"), query_critical: dice.chance(500) })
+        .collect();
     Schema {
         name: "conformance".into(),
         version: u16::try_from(dice.below(65_536)).unwrap(),
@@ -99,7 +98,7 @@ pub fn random_schema(dice: &mut Dice, hz: u32, on_change: bool) -> Schema {
         velocity,
         angular,
         extras,
-        classes: classes.collect(),
+        classes,
     }
 }
 

@@ -427,8 +427,10 @@ class Bits:
         self.used = used
         return window & MASK[width]
 
+    # The three below take prefix and value at once. The window reads as zeros beyond the end, so a prefix that is
+    # cut off may be misread, but it is short whatever it was.
+
     def code(self, code: Code) -> int:
-        # The window reads as zeros beyond the end; taking the prefix then says "short".
         window = self.window
         if not window & 1:
             which, prefix = 0, 1
@@ -436,19 +438,32 @@ class Bits:
             which, prefix = 1, 2
         else:
             which, prefix = 2 + (window >> 2 & 1), 3
-        self.take(prefix)
-        value = code.starts[which] + self.take(code.widths[which])
+        width = code.widths[which]
+        used = self.used + prefix + width
+        if used > self.limit:
+            raise Refused("short")
+        window >>= prefix
+        self.window = window >> width
+        self.used = used
+        value = code.starts[which] + (window & MASK[width])
         if value > U32:
             raise Refused("out_of_range")
         return value
 
     def sized(self, k: int, widest: int = 64) -> int:
-        width = self.take(k)
-        if width > widest:
+        window = self.window
+        width = window & MASK[k]
+        used = self.used + k
+        if width > widest and used <= self.limit:
             raise Refused("out_of_range")
-        if width < 2:
-            return width
-        return 1 << width - 1 | self.take(width - 1)
+        below = width - 1 if width else 0
+        used += below
+        if used > self.limit:
+            raise Refused("short")
+        window >>= k
+        self.window = window >> below
+        self.used = used
+        return 1 << below | window & MASK[below] if width else 0
 
     def time(self, frame: int) -> int:
         back = self.sized(6, 48)
@@ -458,11 +473,18 @@ class Bits:
 
     def triple(self, k: int) -> Vector:
         """Three zigzagged numbers."""
-        code = self.take(k)
+        window = self.window
         top = MASK[k]
+        code = window & top
         width = code if code < top else top + 1
-        raw = self.take(3 * width)
+        used = self.used + k + 3 * width
+        if used > self.limit:
+            raise Refused("short")
+        window >>= k
+        self.window = window >> 3 * width
+        self.used = used
         mask = MASK[width]
+        raw = window & MASK[3 * width]
         x, y, z = raw & mask, raw >> width & mask, raw >> 2 * width
         needed = (x | y | z).bit_length()
         if needed != code if code < top else needed < top:
@@ -747,7 +769,7 @@ class Header(NamedTuple):
     sent: int
     commit: Optional[Commit]
     base_digest: Optional[Digest]
-    count: int
+    entries: int
 
 
 class Welcome(NamedTuple):
@@ -797,10 +819,10 @@ def parse_header(read: Bytes) -> Header:
     sent = read.uint(6)
     commit = Commit(read_listed(read, id, read.ranged(1, 1, 8)), read_digest(read)) if flags & 16 else None
     base_digest = read_digest(read) if flags & 32 else None
-    count = read.varint()
+    entries = read.varint()
     return Header(
         flags & 1 != 0, flags & 2 != 0, flags & 4 != 0, stream_epoch, session_epoch, generation, id, part & 31,
-        part & 0x80 != 0, base, sent, commit, base_digest, count,
+        part & 0x80 != 0, base, sent, commit, base_digest, entries,
     )  # fmt: skip
 
 
@@ -1048,7 +1070,7 @@ class Client:
         if self.distrusted and header.base is not None:
             raise Refused("distrusted_base")
         admitted = self._admit(header)
-        entries = read_body(schema, admitted.base, header.sent, header.count, body)
+        entries = read_body(schema, admitted.base, header.sent, header.entries, body)
         # Nothing can be refused any more.
         if admitted.new_epoch:
             self.session_epoch = header.session_epoch

@@ -7,10 +7,11 @@ use stateright::Property;
 
 use ackline::window::WindowLimits;
 use ackline::window::receive::ReceiveWindow;
-use ackline::window::send::SendWindow;
+use ackline::window::send::{Candidate, SendWindow};
 
 use crate::fault::{Fault, Scratch};
-use crate::state::{Broken, Entry, State, client_tables, relay_tables};
+use crate::state::{Broken, ClientTable, Entry, Few, State, client_tables, relay_tables};
+use crate::step::built;
 
 /// What the network keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,10 +142,10 @@ impl WindowModel {
     }
 
     /// What the relay may name: everything held, but for what a fault forgets.
-    pub fn usable(&self, state: &State) -> Vec<Entry> {
-        let mut tables = relay_tables(&state.relay);
-        tables.retain(|entry| !state.scratch.hidden.contains(&entry.id));
-        tables
+    pub fn usable(&self, state: &State) -> Few<Entry> {
+        let tables = relay_tables(&state.relay);
+        let known = |entry: &&Entry| !state.scratch.hidden.contains(&entry.id);
+        tables.iter().filter(known).copied().collect()
     }
 
     /// The product's own policy: base and commit are the newest held, commits only when asked, reports hold
@@ -297,7 +298,8 @@ impl WindowModel {
             state.broke(Broken::GenerationsApart);
         }
         let tables = client_tables(&state.client);
-        for entry in &usable {
+        self.check_candidates(state, &tables);
+        for entry in usable.iter() {
             let id = self.id_at_client(entry.id);
             match tables.iter().find(|(known, _)| known.id == id) {
                 None => state.broke(Broken::NamesUnheld),
@@ -309,6 +311,23 @@ impl WindowModel {
                     }
                 }
             }
+        }
+    }
+}
+
+impl WindowModel {
+    /// The content under an id is the same at both ends even before it is reported (TAB8).
+    fn check_candidates(&self, state: &mut State, tables: &[(Entry, ClientTable)]) {
+        let differs = |candidate: &Candidate<u8>| {
+            let base = candidate.base.and_then(|base| state.relay.find(base));
+            let known = tables.iter().find(|(known, _)| known.id == candidate.id.0);
+            known.is_some_and(|(known, table)| {
+                let built = built(candidate, known.mask, base.map(|base| &base.table));
+                !table.damaged && built != known.content
+            })
+        };
+        if !self.has(Fault::IdModulo4) && state.relay.candidates().any(differs) {
+            state.broke(Broken::ContentDiffers);
         }
     }
 }
@@ -357,18 +376,18 @@ impl stateright::Model for WindowModel {
 
     fn properties(&self) -> Vec<Property<WindowModel>> {
         vec![
-            Property::always("safe", |_, state| state.broken.is_none()),
-            Property::sometimes("the window is full", |_, state| state.client.is_full()),
-            Property::sometimes("an advance is under way", |_, state| {
+            Property::always("safe", |_: &WindowModel, state: &State| state.broken.is_none()),
+            Property::sometimes("the window is full", |_: &WindowModel, state: &State| state.client.is_full()),
+            Property::sometimes("an advance is under way", |_: &WindowModel, state: &State| {
                 state.relay.open_commit().is_some() && state.client.generation() < state.relay.generation()
             }),
-            Property::sometimes("an advance is taken and not yet confirmed", |_, state| {
+            Property::sometimes("an advance is taken and not yet confirmed", |_: &WindowModel, state: &State| {
                 state.relay.open_commit().is_some() && state.client.generation() == state.relay.generation()
             }),
-            Property::sometimes("an advance is confirmed", |_, state| {
+            Property::sometimes("an advance is confirmed", |_: &WindowModel, state: &State| {
                 state.relay.session_epoch() == 1 && state.relay.open_commit().is_none() && state.confirmed() == 2
             }),
-            Property::sometimes("the client is an epoch behind and full", |_, state| {
+            Property::sometimes("the client is an epoch behind and full", |_: &WindowModel, state: &State| {
                 state.client.session_epoch() < state.relay.session_epoch() && state.client.is_full()
             }),
         ]

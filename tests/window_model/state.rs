@@ -47,7 +47,7 @@ impl Content {
 
 /// A table at the client, with what the window knows about it: the window's own fields are private, and the key
 /// needs them. A test checks that nothing is missing (`the_reduction_is_a_bisimulation`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientTable {
     pub content: Content,
     pub damaged: bool,
@@ -218,6 +218,41 @@ pub enum Broken {
     Contradiction,
 }
 
+/// A short list without an allocation.
+#[derive(Clone, Copy, Debug)]
+pub struct Few<T> {
+    items: [T; LIST_MAX],
+    length: usize,
+}
+
+impl<T: Copy + Default> FromIterator<T> for Few<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Few<T> {
+        let mut few = Few {
+            items: [T::default(); LIST_MAX],
+            length: 0,
+        };
+        for item in items {
+            few.items[few.length] = item;
+            few.length += 1;
+        }
+        few
+    }
+}
+
+impl<T> std::ops::Deref for Few<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.items[..self.length]
+    }
+}
+
+impl<T> std::ops::DerefMut for Few<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.items[..self.length]
+    }
+}
+
 /// The whole state.
 #[derive(Clone)]
 pub struct State {
@@ -236,7 +271,7 @@ pub struct State {
 }
 
 /// Everything held at the client, by id.
-pub fn client_tables(client: &ReceiveWindow<ClientTable>) -> Vec<(Entry, ClientTable)> {
+pub fn client_tables(client: &ReceiveWindow<ClientTable>) -> Few<(Entry, ClientTable)> {
     let entry = |(held, table): (Held, &ClientTable)| {
         let entry = Entry {
             id: held.id.0,
@@ -245,19 +280,19 @@ pub fn client_tables(client: &ReceiveWindow<ClientTable>) -> Vec<(Entry, ClientT
         };
         (entry, *table)
     };
-    let mut tables: Vec<_> = client.tables().map(entry).collect();
+    let mut tables: Few<_> = client.tables().map(entry).collect();
     tables.sort_unstable_by_key(|(entry, _)| entry.id);
     tables
 }
 
 /// Everything held at the relay, by id.
-pub fn relay_tables(relay: &SendWindow<u8, Content>) -> Vec<Entry> {
+pub fn relay_tables(relay: &SendWindow<u8, Content>) -> Few<Entry> {
     let entry = |held: &ackline::window::send::HeldTable<Content>| Entry {
         id: held.held.id.0,
         mask: held.held.mask,
         content: held.table,
     };
-    let mut tables: Vec<Entry> = relay.held().iter().map(entry).collect();
+    let mut tables: Few<Entry> = relay.held().iter().map(entry).collect();
     tables.sort_unstable_by_key(|entry| entry.id);
     tables
 }
@@ -275,25 +310,35 @@ enum Kind {
 pub struct Key {
     kinds: Vec<Kind>,
     words: Vec<u32>,
+    names: Vec<(u32, u32)>,
+}
+
+thread_local! {
+    /// A key's memory, kept between states.
+    static KEY: std::cell::RefCell<Key> = std::cell::RefCell::default();
 }
 
 impl Key {
+    /// A word that is what it is.
     pub fn plain(&mut self, word: u32) {
         self.kinds.push(Kind::Plain);
         self.words.push(word);
     }
 
+    /// A snapshot's id; 0 is none.
     pub fn id(&mut self, id: u32) {
         self.kinds.push(if id == 0 { Kind::Plain } else { Kind::Id });
         self.words.push(id);
     }
 
+    /// An epoch and a generation.
     pub fn tag(&mut self, epoch: u32, generation: u32) {
         self.kinds.extend([Kind::Epoch, Kind::Generation]);
         self.words.extend([epoch, generation]);
     }
 
-    fn entry(&mut self, entry: &Entry) {
+    /// A table.
+    pub fn entry(&mut self, entry: &Entry) {
         self.id(entry.id);
         self.plain(entry.mask);
         entry.content.0.iter().for_each(|id| self.id(*id));
@@ -302,21 +347,24 @@ impl Key {
     /// Replaces names by ranks. Epoch 0, before any, stays itself.
     fn relabel(&mut self) {
         for kind in [Kind::Id, Kind::Generation, Kind::Epoch] {
-            let of_kind = |(known, _): &(&Kind, &u32)| **known == kind;
-            let pairs = self.kinds.iter().zip(&self.words);
-            let mut names: Vec<u32> = pairs.filter(of_kind).map(|(_, word)| *word).collect();
-            names.push(0);
-            names.sort_unstable();
-            names.dedup();
-            let mut ranks = vec![0u32];
-            for step in names.windows(2) {
-                let apart = step[1] - step[0];
-                let gap = if kind == Kind::Generation { apart.min(2) } else { 1 };
-                ranks.push(ranks[ranks.len() - 1] + gap);
+            // (name, rank), by name.
+            let names = &mut self.names;
+            names.clear();
+            names.push((0, 0));
+            for (_, word) in self.kinds.iter().zip(&self.words).filter(|(known, _)| **known == kind) {
+                if let Err(place) = names.binary_search_by_key(word, |(name, _)| *name) {
+                    names.insert(place, (*word, 0));
+                }
+            }
+            for place in 1..names.len() {
+                let (below, rank) = names[place - 1];
+                let apart = names[place].0 - below;
+                names[place].1 = rank + if kind == Kind::Generation { apart.min(2) } else { 1 };
             }
             for (known, word) in self.kinds.iter().zip(&mut self.words) {
                 if *known == kind {
-                    *word = ranks[names.binary_search(word).expect("collected above")];
+                    let place = names.binary_search_by_key(word, |(name, _)| *name);
+                    *word = names[place.expect("collected above")].1;
                 }
             }
         }
@@ -340,8 +388,9 @@ impl State {
         self.broken.get_or_insert(broken);
     }
 
-    fn key(&self) -> Key {
-        let mut key = Key::default();
+    fn write(&self, key: &mut Key) {
+        key.kinds.clear();
+        key.words.clear();
         key.plain(u32::from(self.asked) | u32::from(self.restart_wanted) << 1);
         key.plain(self.broken.map_or(0, |broken| broken as u32 + 1));
         if !self.relative {
@@ -360,29 +409,29 @@ impl State {
         key.tag(self.client.session_epoch(), self.client.generation());
         key.plain(self.client.refusing().map_or(0, |reason| reason as u32));
         key.plain(self.client.in_use() as u32);
-        for (entry, table) in client_tables(&self.client) {
-            key.entry(&entry);
+        for (entry, table) in client_tables(&self.client).iter() {
+            key.entry(entry);
             key.id(table.base);
             key.plain(u32::from(table.damaged) | u32::from(table.reported) << 1);
         }
         key.plain(self.down.len() as u32);
         for part in &self.down {
-            part.write(&mut key);
+            part.write(key);
         }
         key.plain(self.up.len() as u32);
         for said in &self.up {
-            said.write(&mut key);
+            said.write(key);
         }
-        self.scratch.write(&mut key);
+        self.scratch.write(key);
         if self.relative {
             key.relabel();
         }
-        key
     }
 }
 
 impl Part {
-    fn write(&self, key: &mut Key) {
+    /// Writes the part into a state's key.
+    pub fn write(&self, key: &mut Key) {
         key.tag(self.epoch, self.generation);
         key.id(self.id);
         key.id(self.base);
@@ -407,13 +456,21 @@ impl Said {
 
 impl Hash for State {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        self.key().words.hash(hasher);
+        KEY.with_borrow_mut(|key| {
+            self.write(key);
+            key.words.hash(hasher);
+        });
     }
 }
 
 impl PartialEq for State {
     fn eq(&self, other: &State) -> bool {
-        self.key().words == other.key().words
+        let words = |state: &State| {
+            let mut key = Key::default();
+            state.write(&mut key);
+            key.words
+        };
+        words(self) == words(other)
     }
 }
 
@@ -424,9 +481,9 @@ impl fmt::Debug for State {
             text += &format!(" {}:{:b}", entry.id, entry.mask);
             text
         };
-        let relay = relay_tables(&self.relay).into_iter().fold(String::new(), ids);
-        let tables = client_tables(&self.client).into_iter().map(|(entry, _)| entry);
-        let client = tables.fold(String::new(), ids);
+        let relay = relay_tables(&self.relay).iter().copied().fold(String::new(), ids);
+        let tables = client_tables(&self.client);
+        let client = tables.iter().map(|(entry, _)| *entry).fold(String::new(), ids);
         let open = if self.relay.open_commit().is_some() { " open" } else { "" };
         write!(
             f,

@@ -8,7 +8,7 @@ use ackline::wire::snapshot::Held;
 
 use crate::fault::{Fault, Scratch};
 use crate::model::{Action, Advance, WindowModel};
-use crate::state::{Broken, ClientTable, Content, Entry, Pact, Part, Said, State, client_tables, relay_tables};
+use crate::state::{Broken, ClientTable, Content, Entry, Few, Pact, Part, Said, State, client_tables, relay_tables};
 
 /// The relay's table of a candidate, from what its client reported.
 pub fn built(candidate: &Candidate<u8>, mask: u32, base: Option<&Content>) -> Content {
@@ -70,7 +70,7 @@ impl WindowModel {
         let tables = relay_tables(&state.relay);
         let content = |id: u32| tables.iter().find(|entry| entry.id == id);
         let pact = state.relay.open_commit().map(|commit| {
-            let entries: Vec<Entry> = commit
+            let entries: Few<Entry> = commit
                 .set()
                 .iter()
                 .filter_map(|held| content(held.id.0))
@@ -255,7 +255,7 @@ impl WindowModel {
         }
         let usable = self.usable(state);
         let chosen = usable.iter().enumerate().filter(|(index, _)| keep >> index & 1 == 1);
-        let set: Vec<Entry> = chosen.map(|(_, entry)| *entry).collect();
+        let set: Few<Entry> = chosen.map(|(_, entry)| *entry).collect();
         self.open(state, &set);
     }
 

@@ -80,6 +80,32 @@ fn ctl1_departures_are_told_apart_and_late_parts_revive_nothing() {
     assert_eq!(client.changes()[0].kind, ShownKind::Entered);
 }
 
+/// SPEC TAB6: a removal that comes late takes nothing away that a newer snapshot shows.
+#[test]
+fn tab6_a_late_removal_takes_nothing_away() {
+    let (mut relay, mut client) = Relay::connected(ClientSettings::default());
+    client.receive(
+        1,
+        &mut relay.send(1, None, 1_000, vec![complete(0, record(1, 7, 0))]),
+    );
+    relay.hear_all(10_000, &mut client);
+    let mut late = relay.send(2, Some(1), 2_000, vec![remove(0, Departure::LeftView, 0)]);
+    client.receive(
+        11_000,
+        &mut relay.send(3, Some(1), 3_000, vec![update(0, record(1, 8, 2_500))]),
+    );
+    let received = client.receive(12_000, &mut late);
+    assert_eq!(
+        received,
+        Received::Snapshot {
+            shown: false,
+            stored: true
+        }
+    );
+    assert_eq!((shown_x(&client, 0), client.display().live()), (Some(8), 1));
+    assert_eq!(table_of(&client, 2).unwrap().len(), 0);
+}
+
 /// SPEC ENT9: an awake mark changes no record; a newer record supersedes it; an older one does not.
 #[test]
 fn ent9_awake_marks_are_ordered_like_records() {
@@ -231,6 +257,10 @@ fn ply7_a_new_stream_clears_the_display() {
     assert_eq!(
         client.receive(11_000, &mut relay.new_stream()),
         Received::Keepalive
+    );
+    assert_eq!(
+        (client.display().records().count(), shown_x(&client, 0)),
+        (0, None)
     );
     assert_eq!(
         (client.display().live(), client.stream_epoch(), held(&client)),

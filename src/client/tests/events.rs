@@ -61,6 +61,18 @@ fn ctl2_events_wait_for_their_entity() {
     assert_eq!(counted, (3, 2, 1));
 }
 
+/// SPEC PLY7: a new stream voids what still waits for entities of the old one.
+#[test]
+fn ply7_waiting_events_do_not_cross_a_new_stream() {
+    let (mut relay, mut client) = Relay::connected(ClientSettings::default());
+    relay.push_event(1, Some(Entity { id: 1, generation: 0 }));
+    client.receive(0, &mut relay.messages(0));
+    client.receive(1, &mut relay.new_stream());
+    client.receive(2, &mut relay.send(1, None, 5, vec![complete(0, record(1, 3, 0))]));
+    assert_eq!(world_events(&mut client), [0u16; 0]);
+    assert_eq!(client.statistics().events_dropped, 1);
+}
+
 /// THREATS 72: a flood of events about unknown entities is bounded, the foremost go first, and what the game
 /// does not fetch holds the stream up instead of growing.
 #[test]

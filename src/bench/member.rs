@@ -1,0 +1,506 @@
+//! One client of the swarm: a receiving core, its socket, its links, and when it does what.
+//!
+//! A member outlives its sessions: when one ends unasked it comes back with a new one after a pause, as a game would.
+
+use std::io;
+use std::net::SocketAddr;
+
+use mio::net::UdpSocket;
+use ring::rand::SecureRandom;
+
+use super::oracle::{EndCheck, Oracle, View};
+use super::series::Series;
+use super::tally::{Tally, add_links};
+use crate::client::inbox::{ClientEvent, Ending};
+use crate::client::session::{Client, SessionState};
+use crate::client::settings::ClientSettings;
+use crate::impairment::link::Link;
+use crate::impairment::settings::ImpairmentSettings;
+use crate::limits::{RECEIVE_SLOT_BYTES, WINDOW_ASK_AT};
+
+/// Datagrams taken from one socket before others have their turn.
+const BURST: usize = 64;
+/// Silence after which the relay counts as gone, microseconds.
+const VANISHED_US: u64 = 2_000_000;
+/// The same where the relay's host said that nobody listens.
+const REFUSED_US: u64 = 300_000;
+/// A pause before coming back is drawn from this range, microseconds.
+const BACK_OFF_US: (u64, u64) = (100_000, 1_000_000);
+/// Time between two checks of a whole table of one client, microseconds.
+const TABLE_CHECK_US: u64 = 4_000_000;
+
+/// What all members share and need at every step.
+pub struct Surroundings {
+    /// Where the relay is.
+    pub relay: SocketAddr,
+    /// How clients begin.
+    pub settings: ClientSettings,
+    /// When measuring ends: the links become clean.
+    pub clean_us: u64,
+    /// What the clients of this thread are judged by.
+    pub oracle: Oracle,
+    /// What this thread counts.
+    pub tally: Tally,
+    /// Randomness of the system, for the clients' nonces.
+    pub random: ring::rand::SystemRandom,
+    /// Room for one received datagram, always of its full length.
+    pub buffer: Vec<u8>,
+    /// Room for one datagram to be sent, or out of a link.
+    pub datagram: Vec<u8>,
+}
+
+impl Surroundings {
+    /// The surroundings of one thread's clients: their relay, how they begin, when measuring ends, their oracle.
+    #[must_use]
+    pub fn new(relay: SocketAddr, settings: ClientSettings, clean_us: u64, oracle: Oracle) -> Surroundings {
+        Surroundings {
+            relay,
+            settings,
+            clean_us,
+            oracle,
+            tally: Tally::default(),
+            random: ring::rand::SystemRandom::new(),
+            buffer: vec![0; RECEIVE_SLOT_BYTES],
+            datagram: Vec::with_capacity(RECEIVE_SLOT_BYTES),
+        }
+    }
+}
+
+/// Where a member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It begins at this time.
+    Waiting(u64),
+    /// It has a session, or asks for one.
+    Running,
+    /// It leaves by plan.
+    Leaving,
+}
+
+/// One client of the swarm.
+pub struct Member {
+    index: u32,
+    seed: u64,
+    socket: UdpSocket,
+    socket_is_new: bool,
+    client: Client,
+    view: View,
+    watched: bool,
+    links: Option<(Link, Link)>,
+    phase: Phase,
+    begun_us: u64,
+    heard_us: u64,
+    refused: bool,
+    shown_at_us: Option<u64>,
+    shown_us: Option<(u32, u64)>,
+    asked_us: Option<u64>,
+    unhealed: u64,
+    table_us: u64,
+    end: Option<EndCheck>,
+    marks: Marks,
+}
+
+/// Counters of the client as they were after the last datagram.
+#[derive(Clone, Copy, Default)]
+struct Marks {
+    parts: u64,
+    late: u64,
+    snapshots: u64,
+    advances: u64,
+    epochs: u64,
+    mismatches: u64,
+    joined: bool,
+    complete: bool,
+}
+
+impl Member {
+    /// A member that begins at `start_us`. `links`: settings down and up; none where both are clean.
+    ///
+    /// # Errors
+    /// When the system gives no socket.
+    pub fn new(
+        index: u32,
+        seed: u64,
+        start_us: u64,
+        watched: bool,
+        links: Option<(ImpairmentSettings, ImpairmentSettings)>,
+        around: &Surroundings,
+    ) -> io::Result<Member> {
+        let links =
+            links.map(|(down, up)| (Link::new(down, mix(seed ^ 1)), Link::new(up, mix(seed ^ 2))));
+        Ok(Member {
+            index,
+            seed,
+            socket: open_socket(around.relay)?,
+            socket_is_new: true,
+            client: Client::new(around.settings.clone(), [0; 16], start_us),
+            view: View::new(index, watched),
+            watched,
+            links,
+            phase: Phase::Waiting(start_us),
+            begun_us: start_us,
+            heard_us: start_us,
+            refused: false,
+            shown_at_us: None,
+            shown_us: None,
+            asked_us: None,
+            unhealed: 0,
+            table_us: start_us + mix(seed) % TABLE_CHECK_US,
+            end: None,
+            marks: Marks::default(),
+        })
+    }
+
+    /// Its socket, when it is one that was not asked for before.
+    pub fn new_socket(&mut self) -> Option<&mut UdpSocket> {
+        core::mem::take(&mut self.socket_is_new).then_some(&mut self.socket)
+    }
+
+    /// True once it holds a snapshot.
+    #[must_use]
+    pub fn is_joined(&self) -> bool {
+        self.phase == Phase::Running && self.marks.joined
+    }
+
+    /// True once its view was complete.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.phase == Phase::Running && self.marks.complete
+    }
+
+    /// When it needs a turn without a datagram.
+    #[must_use]
+    pub fn due_us(&self) -> u64 {
+        let links = self.links.as_ref().map(|(down, up)| (down.next_at(), up.next_at()));
+        let links = links.map_or(u64::MAX, |(down, up)| {
+            down.unwrap_or(u64::MAX).min(up.unwrap_or(u64::MAX))
+        });
+        match self.phase {
+            Phase::Waiting(at_us) => at_us.min(links),
+            Phase::Running => {
+                let vanished = if self.refused { REFUSED_US } else { VANISHED_US };
+                let patience = if self.is_in_session() { self.heard_us + vanished } else { u64::MAX };
+                self.client.next_timer().min(patience).min(links)
+            }
+            Phase::Leaving => self.client.next_timer().min(links),
+        }
+    }
+
+    fn is_in_session(&self) -> bool {
+        self.client.state() == SessionState::Connected
+    }
+
+    /// Takes what waits at the socket, at most a burst. True when more may wait.
+    pub fn readable(&mut self, now_us: u64, around: &mut Surroundings) -> bool {
+        let mut more = true;
+        let mut buffer = core::mem::take(&mut around.buffer);
+        for _ in 0..BURST {
+            match self.socket.recv(&mut buffer) {
+                Ok(length) => {
+                    around.tally.arrived += 1;
+                    self.heard_us = now_us;
+                    self.refused = false;
+                    let datagram = buffer.get_mut(..length).unwrap_or_default();
+                    match &mut self.links {
+                        Some((down, _)) => {
+                            down.send(now_us, datagram);
+                        }
+                        None => self.deliver(datagram, around),
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    more = error.kind() == io::ErrorKind::ConnectionRefused;
+                    self.refused |= more;
+                    if !more {
+                        break;
+                    }
+                }
+            }
+        }
+        around.buffer = buffer;
+        self.turn(now_us, around);
+        more
+    }
+
+    /// Does what is due: links, timers, what is to be said, a session's end and the next one's beginning.
+    pub fn turn(&mut self, now_us: u64, around: &mut Surroundings) {
+        if let Phase::Waiting(at_us) = self.phase
+            && at_us <= now_us
+        {
+            self.begin(now_us, around);
+        }
+        self.take_links(now_us, around);
+        self.speak(now_us, around);
+        self.hear_events(now_us, around);
+        self.look_at_session(now_us, around);
+    }
+
+    fn begin(&mut self, now_us: u64, around: &mut Surroundings) {
+        let mut nonce = [0; 16];
+        // Without randomness the nonce is still unlike those of the other members.
+        if around.random.fill(&mut nonce).is_err() {
+            nonce = (u128::from(mix(self.seed ^ now_us)) << 64 | u128::from(now_us)).to_le_bytes();
+        }
+        self.client = Client::new(around.settings.clone(), nonce, now_us);
+        self.view = View::new(self.index, self.watched);
+        self.phase = Phase::Running;
+        (self.begun_us, self.heard_us, self.refused) = (now_us, now_us, false);
+        (self.shown_at_us, self.shown_us, self.asked_us, self.unhealed) = (None, None, None, 0);
+        self.marks = Marks::default();
+    }
+
+    fn take_links(&mut self, now_us: u64, around: &mut Surroundings) {
+        let mut datagram = core::mem::take(&mut around.datagram);
+        while let Some((down, _)) = &mut self.links {
+            if down.poll(now_us, &mut datagram).is_none() {
+                break;
+            }
+            self.deliver(&mut datagram, around);
+        }
+        while let Some((_, up)) = &mut self.links {
+            if up.poll(now_us, &mut datagram).is_none() {
+                break;
+            }
+            send(&self.socket, &datagram, &mut self.refused, &mut around.tally);
+        }
+        around.datagram = datagram;
+    }
+
+    fn speak(&mut self, now_us: u64, around: &mut Surroundings) {
+        if matches!(self.phase, Phase::Waiting(_)) {
+            return;
+        }
+        while self.client.poll_transmit(now_us, &mut around.datagram) {
+            match &mut self.links {
+                Some((_, up)) => {
+                    up.send(now_us, &around.datagram);
+                }
+                None => send(&self.socket, &around.datagram, &mut self.refused, &mut around.tally),
+            }
+        }
+        while let Some((_, up)) = &mut self.links {
+            if up.poll(now_us, &mut around.datagram).is_none() {
+                break;
+            }
+            send(&self.socket, &around.datagram, &mut self.refused, &mut around.tally);
+        }
+    }
+
+    /// Gives the client a datagram and has the oracle judge what it made of it.
+    fn deliver(&mut self, datagram: &mut [u8], around: &mut Surroundings) {
+        if matches!(self.phase, Phase::Waiting(_)) {
+            return;
+        }
+        let now_us = crate::net::clock::monotonic_us();
+        let tally = &mut around.tally;
+        tally.received += 1;
+        tally.bytes += datagram.len() as u64;
+        tally.series.record(Series::PacketBytes, datagram.len() as u64);
+        self.client.receive(now_us, datagram);
+        let (statistics, marks) = (self.client.statistics(), &mut self.marks);
+        if statistics.digest_mismatches > marks.mismatches {
+            self.unhealed += statistics.digest_mismatches - marks.mismatches;
+            marks.mismatches = statistics.digest_mismatches;
+        }
+        if statistics.parts_received == marks.parts {
+            return;
+        }
+        marks.parts = statistics.parts_received;
+        let late = statistics.parts_late > core::mem::replace(&mut marks.late, statistics.parts_late);
+        if statistics.epochs_begun > core::mem::replace(&mut marks.epochs, statistics.epochs_begun) {
+            tally.digest_healed += core::mem::take(&mut self.unhealed);
+        }
+        let newer = statistics.snapshots_received > core::mem::replace(&mut marks.snapshots, statistics.snapshots_received);
+        self.shown(late, newer, around);
+    }
+
+    /// A part was taken: measures and has it judged.
+    fn shown(&mut self, late: bool, newer: bool, around: &mut Surroundings) {
+        let now_us = crate::net::clock::monotonic_us();
+        let measures = now_us < around.clean_us;
+        let Surroundings { oracle, tally, .. } = around;
+        let statistics = self.client.statistics();
+        if newer {
+            tally.series.record(Series::Slots, statistics.slots_in_use);
+            let period_us = self.client.schema().map_or(0, |schema| u64::from(schema.tick_period_us));
+            if let Some(before_us) = self.shown_at_us.replace(now_us)
+                && measures
+            {
+                tally.series.record_schedule(Series::Gap, now_us - before_us, period_us);
+            }
+        }
+        if statistics.advances_applied > core::mem::replace(&mut self.marks.advances, statistics.advances_applied) {
+            if let Some(asked_us) = self.asked_us.take() {
+                tally.series.record(Series::Advance, now_us - asked_us);
+            }
+        } else if self.asked_us.is_none() && statistics.slots_in_use >= WINDOW_ASK_AT as u64 {
+            self.asked_us = Some(now_us);
+        }
+        if !core::mem::replace(&mut self.marks.joined, true) {
+            tally.series.record(Series::Joined, now_us - self.begun_us);
+        }
+        if statistics.view_complete_us.is_some() && !core::mem::replace(&mut self.marks.complete, true) {
+            tally.series.record(Series::Complete, now_us - self.begun_us);
+        }
+        let time = self.client.newest().map(|newest| (self.client.stream_epoch(), newest.server_us));
+        // A session's first snapshot may be of a frame published long before it began.
+        let fresh = !late && self.shown_us.is_some() && time > self.shown_us;
+        self.shown_us = if late { self.shown_us } else { time };
+        oracle.check(&mut self.view, &self.client, late, fresh && measures, now_us, &mut tally.series);
+        if now_us >= self.table_us && !late {
+            self.check_table(now_us, oracle);
+        }
+    }
+
+    /// Compares the table of the newest snapshot, if that is held whole.
+    fn check_table(&mut self, now_us: u64, oracle: &mut Oracle) {
+        let Some(newest) = self.client.newest().filter(|newest| newest.is_whole()) else { return };
+        if let Some((_, table)) = self.client.tables().find(|(held, _)| held.id == newest.id) {
+            oracle.check_table(&self.view, table, newest.server_us);
+            self.table_us = now_us + TABLE_CHECK_US;
+        }
+    }
+
+    fn hear_events(&mut self, now_us: u64, around: &mut Surroundings) {
+        while let Some(event) = self.client.poll_event() {
+            if let ClientEvent::World(event) = event
+                && !around.oracle.is_blind()
+            {
+                self.view.trail.take(now_us, event);
+            }
+        }
+        let (stream, tally) = (self.view.stream(), &mut around.tally);
+        self.view.trail.settle(now_us, stream, around.oracle.reader(), &mut tally.series);
+    }
+
+    /// Ends what is over: a session that was closed, a relay that is gone, a client that left.
+    fn look_at_session(&mut self, now_us: u64, around: &mut Surroundings) {
+        match (self.phase, self.client.state()) {
+            (Phase::Running, SessionState::Closed(ending)) => self.lose(ending.label(), now_us, around),
+            (Phase::Running, SessionState::Connected) => {
+                let patience_us = if self.refused { REFUSED_US } else { VANISHED_US };
+                if now_us.saturating_sub(self.heard_us) >= patience_us {
+                    self.lose("relay_vanished", now_us, around);
+                }
+            }
+            (Phase::Leaving, SessionState::Closed(Ending::Left) | SessionState::Closed(_)) => {
+                self.retire(now_us, None, around);
+                // A newcomer comes from another port.
+                if let Ok(socket) = open_socket(around.relay) {
+                    (self.socket, self.socket_is_new) = (socket, true);
+                }
+                self.phase = Phase::Waiting(now_us);
+            }
+            _ => {}
+        }
+    }
+
+    /// A session ended unasked: the member comes back after a pause.
+    fn lose(&mut self, reason: &'static str, now_us: u64, around: &mut Surroundings) {
+        *around.tally.endings.entry(reason).or_default() += 1;
+        around.tally.reconnects += 1;
+        self.retire(now_us, None, around);
+        let (least, most) = BACK_OFF_US;
+        self.phase = Phase::Waiting(now_us + least + mix(self.seed ^ now_us) % (most - least));
+    }
+
+    /// Leaves by plan; a newcomer takes its place. False when it has no session to leave.
+    pub fn leave(&mut self, now_us: u64, around: &mut Surroundings) -> bool {
+        if self.phase != Phase::Running || !self.is_in_session() {
+            return false;
+        }
+        around.tally.churned += 1;
+        self.client.leave(now_us);
+        self.phase = Phase::Leaving;
+        self.turn(now_us, around);
+        true
+    }
+
+    /// Takes over what the client counted; the session is over.
+    fn retire(&mut self, now_us: u64, log_end: Option<u64>, around: &mut Surroundings) {
+        if let Some(since_us) = self.client.statistics().connected_us {
+            around.tally.session_us += now_us.saturating_sub(since_us);
+        }
+        around.tally.retire(&self.client);
+        let events = self.view.trail.finish(log_end);
+        around.tally.events.add(&events);
+    }
+
+    /// The links become clean; what is under way keeps its time.
+    pub fn clean(&mut self) {
+        if let Some((down, up)) = &mut self.links {
+            down.set_settings(ImpairmentSettings::default());
+            up.set_settings(ImpairmentSettings::default());
+        }
+        self.end = None;
+    }
+
+    /// Compares what is shown with the world, until that is found whole once.
+    pub fn check_end(&mut self, oracle: &mut Oracle) {
+        if self.end.as_ref().is_some_and(|end| end.faults() == 0) || !self.is_in_session() {
+            return;
+        }
+        self.end = oracle.check_end(&self.view, &self.client).or(self.end.take());
+    }
+
+    /// True when an end check found everything in its place.
+    #[must_use]
+    pub fn ended_well(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.faults() == 0)
+    }
+
+    /// The run is over: counts what there is and says goodbye.
+    pub fn finish(&mut self, now_us: u64, log_end: u64, around: &mut Surroundings) {
+        if self.phase == Phase::Running && self.is_in_session() && self.marks.joined {
+            around.tally.connected += 1;
+            match &self.end {
+                Some(end) => {
+                    around.tally.missing_at_end += end.missing;
+                    around.oracle.settle_end(&self.view, end);
+                }
+                None if around.oracle.is_blind() => {}
+                None => around.tally.unchecked += self.client.display().live() as u64,
+            }
+        }
+        if !matches!(self.phase, Phase::Waiting(_)) {
+            self.retire(now_us, Some(log_end), around);
+            self.client.leave(now_us);
+            self.speak(now_us, around);
+        }
+        if let Some((down, up)) = &self.links {
+            add_links(&mut around.tally.down_links, &down.counts());
+            add_links(&mut around.tally.up_links, &up.counts());
+        }
+    }
+}
+
+fn send(socket: &UdpSocket, datagram: &[u8], refused: &mut bool, tally: &mut Tally) {
+    match socket.send(datagram) {
+        Ok(_) => {
+            tally.up += 1;
+            tally.up_bytes += datagram.len() as u64;
+        }
+        // It is lost, as datagrams may be.
+        Err(error) => *refused |= error.kind() == io::ErrorKind::ConnectionRefused,
+    }
+}
+
+fn open_socket(relay: SocketAddr) -> io::Result<UdpSocket> {
+    let any: SocketAddr = match relay {
+        SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+        SocketAddr::V6(_) => ([0u16; 8], 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(relay)?;
+    Ok(socket)
+}
+
+/// A well-mixed number from a seed (the finaliser of SplitMix64, Sebastiano Vigna, public domain).
+#[must_use]
+pub fn mix(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,135 @@
+//! The relay's own figures: its metrics as text, before and after a run.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::report::{Reasons, Relay, Report};
+
+/// How long an admin listener may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The largest answer taken.
+const ANSWER_MAX: u64 = 4 << 20;
+
+/// The samples of a metrics text: values by name with labels.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Samples {
+    values: BTreeMap<String, f64>,
+}
+
+impl Samples {
+    /// Reads Prometheus text; lines that are no samples are passed over.
+    #[must_use]
+    pub fn parse(text: &str) -> Samples {
+        let sample = |line: &str| {
+            let (name, value) = line.trim().rsplit_once(' ')?;
+            Some((name.to_owned(), value.parse().ok().filter(|value: &f64| value.is_finite())?))
+        };
+        Samples { values: text.lines().filter(|line| !line.starts_with('#')).filter_map(sample).collect() }
+    }
+
+    /// Asks an admin listener for its metrics.
+    ///
+    /// # Errors
+    /// When it does not answer with any.
+    pub fn fetch(admin: SocketAddr) -> anyhow::Result<Samples> {
+        let ask = || -> std::io::Result<String> {
+            let mut stream = TcpStream::connect_timeout(&admin, PATIENCE)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            write!(stream, "GET /metrics HTTP/1.0\r\nHost: {admin}\r\nConnection: close\r\n\r\n")?;
+            let mut answer = String::new();
+            stream.take(ANSWER_MAX).read_to_string(&mut answer)?;
+            Ok(answer)
+        };
+        let answer = ask().with_context(|| {
+            format!("the relay's admin at {admin} does not answer: check --admin, or leave it out for null relay-side figures")
+        })?;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        let is_ok = head.lines().next().is_some_and(|line| line.contains(" 200"));
+        anyhow::ensure!(is_ok, "the relay's admin at {admin} answers GET /metrics with {:?}", head.lines().next());
+        Ok(Samples::parse(body))
+    }
+
+    /// The sum over all labels of one metric; `None` when there is none.
+    #[must_use]
+    pub fn sum(&self, name: &str) -> Option<f64> {
+        let mut found = self.of(name).map(|(_, value)| value).peekable();
+        found.peek().is_some().then(|| found.sum())
+    }
+
+    fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (&'a str, f64)> + 'a {
+        self.values.iter().filter_map(move |(key, value)| {
+            let labels = key.strip_prefix(name)?;
+            (labels.is_empty() || labels.starts_with('{')).then_some((labels, *value))
+        })
+    }
+
+    /// What a counter rose since `before`, by the value of its label `reason`.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Counts.
+    fn reasons_since(&self, before: &Samples, name: &str) -> Option<Reasons> {
+        let mut reasons = Reasons::new();
+        for (labels, value) in self.of(name) {
+            let reason = labels.split("reason=\"").nth(1).and_then(|rest| rest.split('"').next())?;
+            let old = before.values.get(&format!("{name}{labels}")).copied().unwrap_or(0.0);
+            *reasons.entry(reason.to_owned()).or_default() += (value - old).max(0.0) as u64;
+        }
+        (!reasons.is_empty()).then_some(reasons)
+    }
+
+    fn since(&self, before: &Samples, name: &str) -> Option<f64> {
+        Some((self.sum(name)? - before.sum(name).unwrap_or(0.0)).max(0.0))
+    }
+}
+
+/// Fills in a report's relay-side fields from the samples before and after a run.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Counts and bytes.
+pub fn fill(report: &mut Report, before: &Samples, after: &Samples) {
+    let per_packet = |work: &str| {
+        let seconds = after.since(before, &format!("ackline_{work}_seconds_sum"))?;
+        let packets = after.since(before, &format!("ackline_{work}_seconds_count"))?;
+        (packets > 0.0).then(|| seconds * 1e9 / packets)
+    };
+    report.relay = Relay {
+        cpu_s: after.since(before, "process_cpu_seconds_total"),
+        rss_bytes: after.sum("process_resident_memory_bytes").map(|bytes| bytes as u64),
+        packets: after.since(before, "ackline_datagrams_sent_total").map(|packets| packets as u64),
+        packets_per_cpu_s: None,
+        encode_ns_per_packet: per_packet("encode"),
+        seal_ns_per_packet: per_packet("seal"),
+        send_ns_per_packet: per_packet("send"),
+    };
+    let withheld = after.since(before, "ackline_withheld_ticks_total");
+    report.window.withheld_ticks = withheld.map(|ticks| ticks as u64);
+    report.fallbacks = after.reasons_since(before, "ackline_full_state_fallbacks_total");
+    report.complete_records = after.reasons_since(before, "ackline_complete_records_total");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: &str = "ackline_full_state_fallbacks_total{reason=\"lease_over\"} 3\nackline_encode_seconds_sum 1\nackline_encode_seconds_count 10\n";
+    const AFTER: &str = "# HELP ackline_full_state_fallbacks_total x y\n# TYPE a counter\nackline_full_state_fallbacks_total{reason=\"lease_over\"} 5\nackline_full_state_fallbacks_total{reason=\"requested\"} 0\nackline_withheld_ticks_total{reason=\"budget\"} 2\nackline_withheld_ticks_total{reason=\"slot\"} 1\nackline_encode_seconds_bucket{le=\"+Inf\"} 30\nackline_encode_seconds_sum 1.00002\nackline_encode_seconds_count 30\nackline_datagrams_sent_total 20\nprocess_cpu_seconds_total 2.5\nbroken\nnan_value NaN\n";
+
+    #[test]
+    fn figures_are_what_rose_during_the_run() {
+        let (before, after) = (Samples::parse(BEFORE), Samples::parse(AFTER));
+        let mut report = Report::default();
+        fill(&mut report, &before, &after);
+        let fallbacks = report.fallbacks.expect("is there");
+        assert_eq!(fallbacks, Reasons::from([("lease_over".to_owned(), 2), ("requested".to_owned(), 0)]));
+        assert_eq!((report.window.withheld_ticks, report.relay.cpu_s), (Some(3), Some(2.5)));
+        assert!(report.relay.encode_ns_per_packet.is_some_and(|ns| (ns - 1000.0).abs() < 1e-3));
+        assert_eq!((report.relay.seal_ns_per_packet, report.complete_records), (None, None));
+    }
+
+    #[test]
+    fn an_admin_that_is_not_there_is_an_error_in_words() {
+        let error = Samples::fetch(SocketAddr::from(([127, 0, 0, 1], 1))).expect_err("refused");
+        assert!(error.to_string().contains("does not answer: check --admin"), "{error}");
+    }
+}

@@ -1,0 +1,348 @@
+//! Flags of `demo` and `bench`, and the plan they make.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::impairment::settings::{ImpairmentSettings, parse_burst, parse_share};
+use crate::node::origin::OriginSource;
+
+/// A flag that cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct FlagError(pub String);
+
+fn refuse<T>(text: impl Into<String>) -> Result<T, FlagError> {
+    Err(FlagError(text.into()))
+}
+
+/// What the origin of this process publishes.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Origin")]
+pub struct SourceFlags {
+    /// Plays a recording (.jsonl.zst), round and round
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["scene", "entities", "hz"])]
+    pub trace: Option<PathBuf>,
+    /// Goes round at the recording's end; here always so
+    #[arg(long = "loop", hide = true, requires = "trace")]
+    pub repeat: bool,
+    /// Plays the recording faster or slower, 0.1 to 10
+    #[arg(long, value_name = "X", requires = "trace")]
+    pub speed: Option<f64>,
+    /// Simulates a scene [default: cubes]
+    #[arg(long, value_name = "NAME")]
+    pub scene: Option<String>,
+    /// Entities of the scene [default: the scene's own, 901 for cubes]
+    #[arg(long, value_name = "N")]
+    pub entities: Option<usize>,
+    /// Ticks the scene publishes a second [default: 20]
+    #[arg(long, value_name = "H")]
+    pub hz: Option<f64>,
+}
+
+/// Ticks a second of a scene unless told otherwise: what the documentation's figures are for.
+#[cfg(feature = "scenes")]
+const SCENE_HZ: f64 = 20.0;
+
+impl SourceFlags {
+    /// True when any flag was given.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        let scene = self.scene.is_some() || self.entities.is_some() || self.hz.is_some();
+        scene || self.trace.is_some() || self.speed.is_some()
+    }
+
+    /// The source these flags name.
+    ///
+    /// # Errors
+    /// A speed out of range, or a scene there is not.
+    pub fn source(&self, seed: u64) -> Result<OriginSource, FlagError> {
+        if let Some(path) = &self.trace {
+            let speed = self.speed.unwrap_or(1.0);
+            if !(0.1..=10.0).contains(&speed) {
+                return refuse(format!("--speed {speed}: choose 0.1 to 10"));
+            }
+            return Ok(OriginSource::Trace { path: path.clone(), repeat: true, speed });
+        }
+        self.scene_source(seed)
+    }
+
+    #[cfg(feature = "scenes")]
+    fn scene_source(&self, seed: u64) -> Result<OriginSource, FlagError> {
+        let name = self.scene.as_deref().unwrap_or("cubes");
+        let kind = name.parse().map_err(|error: crate::scenes::SceneError| FlagError(error.to_string()))?;
+        let settings =
+            crate::scenes::SceneSettings { entities: self.entities, hz: self.hz.unwrap_or(SCENE_HZ), seed };
+        Ok(OriginSource::Scene { kind, settings })
+    }
+
+    #[cfg(not(feature = "scenes"))]
+    fn scene_source(&self, _seed: u64) -> Result<OriginSource, FlagError> {
+        refuse("this build has no scenes: give --trace FILE, or build with the feature scenes")
+    }
+}
+
+/// What the links between relay and clients do. Both directions alike unless one is named.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Impaired links (in user space, seeded)")]
+pub struct LinkFlags {
+    /// Share lost, such as 5%
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub loss: Option<f64>,
+    /// Bursts of loss: the shares at which one begins and ends, such as 1%,25%
+    #[arg(long, value_name = "P,R", value_parser = parse_burst)]
+    pub burst_loss: Option<(f64, f64)>,
+    /// Delay of every datagram
+    #[arg(long, value_name = "MS")]
+    pub delay_ms: Option<f64>,
+    /// Extra delay, drawn evenly up to this
+    #[arg(long, value_name = "MS")]
+    pub jitter_ms: Option<f64>,
+    /// Share held back so that later ones overtake
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub reorder: Option<f64>,
+    /// Share delivered twice
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub duplicate: Option<f64>,
+    /// As --loss, client to relay only
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub up_loss: Option<f64>,
+    /// As --burst-loss, client to relay only
+    #[arg(long, value_name = "P,R", value_parser = parse_burst)]
+    pub up_burst_loss: Option<(f64, f64)>,
+    /// As --delay-ms, client to relay only
+    #[arg(long, value_name = "MS")]
+    pub up_delay_ms: Option<f64>,
+    /// As --jitter-ms, client to relay only
+    #[arg(long, value_name = "MS")]
+    pub up_jitter_ms: Option<f64>,
+    /// As --reorder, client to relay only
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub up_reorder: Option<f64>,
+    /// As --duplicate, client to relay only
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub up_duplicate: Option<f64>,
+    /// As --loss, relay to client only
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub down_loss: Option<f64>,
+    /// As --burst-loss, relay to client only
+    #[arg(long, value_name = "P,R", value_parser = parse_burst)]
+    pub down_burst_loss: Option<(f64, f64)>,
+    /// As --delay-ms, relay to client only
+    #[arg(long, value_name = "MS")]
+    pub down_delay_ms: Option<f64>,
+    /// As --jitter-ms, relay to client only
+    #[arg(long, value_name = "MS")]
+    pub down_jitter_ms: Option<f64>,
+    /// As --reorder, relay to client only
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub down_reorder: Option<f64>,
+    /// As --duplicate, relay to client only
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub down_duplicate: Option<f64>,
+}
+
+impl LinkFlags {
+    /// Relay to client.
+    ///
+    /// # Errors
+    /// A setting outside its bounds.
+    pub fn down(&self) -> Result<ImpairmentSettings, FlagError> {
+        link(
+            self.down_loss.or(self.loss),
+            self.down_burst_loss.or(self.burst_loss),
+            [self.down_delay_ms.or(self.delay_ms), self.down_jitter_ms.or(self.jitter_ms)],
+            self.down_reorder.or(self.reorder),
+            self.down_duplicate.or(self.duplicate),
+        )
+    }
+
+    /// Client to relay.
+    ///
+    /// # Errors
+    /// A setting outside its bounds.
+    pub fn up(&self) -> Result<ImpairmentSettings, FlagError> {
+        link(
+            self.up_loss.or(self.loss),
+            self.up_burst_loss.or(self.burst_loss),
+            [self.up_delay_ms.or(self.delay_ms), self.up_jitter_ms.or(self.jitter_ms)],
+            self.up_reorder.or(self.reorder),
+            self.up_duplicate.or(self.duplicate),
+        )
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Checked to be a time.
+fn link(
+    loss: Option<f64>,
+    burst_loss: Option<(f64, f64)>,
+    [delay_ms, jitter_ms]: [Option<f64>; 2],
+    reorder: Option<f64>,
+    duplicate: Option<f64>,
+) -> Result<ImpairmentSettings, FlagError> {
+    let micros = |name: &str, ms: Option<f64>| match ms.unwrap_or(0.0) {
+        ms if (0.0..=60_000.0).contains(&ms) => Ok((ms * 1000.0).round() as u64),
+        ms => refuse(format!("{name} {ms}: choose 0 to 60000 milliseconds")),
+    };
+    let settings = ImpairmentSettings {
+        loss: loss.unwrap_or(0.0),
+        burst_loss,
+        delay_us: micros("the delay", delay_ms)?,
+        jitter_us: micros("the jitter", jitter_ms)?,
+        reorder: reorder.unwrap_or(0.0),
+        duplicate: duplicate.unwrap_or(0.0),
+        ..ImpairmentSettings::default()
+    };
+    settings.check().map_err(|error| FlagError(error.to_string()))?;
+    Ok(settings)
+}
+
+/// What the swarm does and what is made of it.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Load")]
+pub struct LoadFlags {
+    /// Clients
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub clients: usize,
+    /// Seconds to run; 1.5 s of clean network follow, after which every table must be whole
+    #[arg(long, value_name = "S", default_value_t = 8.0)]
+    pub seconds: f64,
+    /// Clients that begin in a second [default: a quarter of them, at least 100]
+    #[arg(long, value_name = "N")]
+    pub ramp: Option<f64>,
+    /// Clients that leave, and are replaced by new ones, in a second
+    #[arg(long, value_name = "N", default_value_t = 0.0)]
+    pub churn: f64,
+    /// Threads that run clients [default: half of the cores]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// What clients see; whole is all there is yet
+    #[arg(long, value_name = "KIND", default_value = "whole")]
+    pub view: String,
+    /// Seed of everything random
+    #[arg(long, value_name = "K", default_value_t = 1)]
+    pub seed: u64,
+    /// A figure of the report and its bound, such as 'latency_p99<20ms' or 'mismatches==0'; may be repeated.
+    /// Missed: exit code 1
+    #[arg(long, value_name = "BOUND")]
+    pub threshold: Vec<String>,
+    /// Writes the report as JSON
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+/// Most clients of one run; several hosts' reports merge.
+const CLIENTS_MAX: usize = 60_000;
+
+impl LoadFlags {
+    /// Checks every bound.
+    ///
+    /// # Errors
+    /// The first flag that cannot be followed.
+    pub fn check(&self) -> Result<(), FlagError> {
+        if !(1..=CLIENTS_MAX).contains(&self.clients) {
+            return refuse(format!("--clients {}: choose 1 to {CLIENTS_MAX}", self.clients));
+        }
+        if !(0.5..=86_400.0).contains(&self.seconds) {
+            return refuse(format!("--seconds {}: choose 0.5 to 86400", self.seconds));
+        }
+        if self.ramp.is_some_and(|ramp| !(0.1..=1e6).contains(&ramp)) {
+            return refuse("--ramp: choose 0.1 to 1000000 clients a second");
+        }
+        if !(0.0..=10_000.0).contains(&self.churn) {
+            return refuse(format!("--churn {}: choose 0 to 10000 clients a second", self.churn));
+        }
+        if self.threads.is_some_and(|threads| !(1..=64).contains(&threads)) {
+            return refuse("--threads: choose 1 to 64");
+        }
+        if self.view != "whole" {
+            return refuse(format!("--view {}: clients see the whole world, choose whole", self.view));
+        }
+        for text in &self.threshold {
+            text.parse::<super::threshold::Threshold>().map_err(|error| FlagError(error.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the relay and the truth are, when not in this process.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Somebody else's relay")]
+pub struct TargetFlags {
+    /// The relay's UDP address; without it the bench starts its own origin and relay
+    #[arg(long, value_name = "ADDR")]
+    pub relay: Option<String>,
+    /// The relay's admin address; without it the report's relay-side fields are null
+    #[arg(long, value_name = "ADDR", requires = "relay")]
+    pub admin: Option<SocketAddr>,
+    /// The origin's address, or the recording it plays: what records are compared with
+    #[arg(long, value_name = "FILE-or-ADDR", requires = "relay")]
+    pub truth: Option<String>,
+    /// What the origin knows its subscribers by
+    #[arg(long, value_name = "TOKEN", requires = "truth", env = "ACKLINE_UPSTREAM_TOKEN", hide_env_values = true)]
+    pub truth_token: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(clap::Parser, Debug)]
+    struct Line {
+        #[command(flatten)]
+        source: SourceFlags,
+        #[command(flatten)]
+        links: LinkFlags,
+        #[command(flatten)]
+        load: LoadFlags,
+        #[command(flatten)]
+        target: TargetFlags,
+    }
+
+    fn parse(line: &str) -> Line {
+        clap::Parser::try_parse_from(["x"].into_iter().chain(line.split_whitespace())).expect(line)
+    }
+
+    #[test]
+    fn links_are_alike_unless_one_direction_is_named() {
+        let links = parse("--loss 10% --delay-ms 60 --jitter-ms 20 --reorder 2% --duplicate 1% --up-loss 0.5 --down-delay-ms 0.5").links;
+        let (down, up) = (links.down().expect("down"), links.up().expect("up"));
+        assert_eq!((down.loss, up.loss, down.delay_us, up.delay_us), (0.1, 0.5, 500, 60_000));
+        assert_eq!((down.jitter_us, up.reorder, up.duplicate), (20_000, 0.02, 0.01));
+        let one = parse("--up-burst-loss 1%,25%").links;
+        assert!(one.down().expect("down").is_clean());
+        assert_eq!(one.up().expect("up").burst_loss, Some((0.01, 0.25)));
+        let error = parse("--delay-ms 60001").links.down().expect_err("too long");
+        assert!(error.to_string().contains("choose 0 to 60000"), "{error}");
+    }
+
+    #[test]
+    fn flags_that_cannot_be_followed_are_refused_in_words() {
+        for (line, words) in [
+            ("--clients 0", "choose 1 to 60000"),
+            ("--seconds 0.1", "choose 0.5 to 86400"),
+            ("--ramp 0", "--ramp"),
+            ("--churn=-1", "--churn"),
+            ("--threads 0", "--threads"),
+            ("--view radius", "choose whole"),
+            ("--threshold latency<1", "no figure 'latency'"),
+        ] {
+            let error = parse(line).load.check().expect_err(line).to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        assert_eq!(parse("--threshold latency_p99<20ms --threshold mismatches==0").load.check(), Ok(()));
+        let error = parse("--trace x --speed 11").source.source(1).expect_err("too fast");
+        assert!(error.to_string().contains("0.1 to 10"));
+        assert!(<Line as clap::Parser>::try_parse_from(["x", "--render", "60"]).is_err(), "not offered");
+        assert!(<Line as clap::Parser>::try_parse_from(["x", "--admin", "127.0.0.1:1"]).is_err(), "needs --relay");
+    }
+
+    #[cfg(feature = "scenes")]
+    #[test]
+    fn the_scene_is_cubes_unless_told_otherwise() {
+        let OriginSource::Scene { settings, .. } = parse("").source.source(7).expect("source") else {
+            unreachable!("no trace was given")
+        };
+        assert_eq!((settings.hz, settings.entities, settings.seed), (20.0, None, 7));
+        assert!(parse("--scene none").source.source(1).is_err());
+    }
+}

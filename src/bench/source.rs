@@ -1,0 +1,236 @@
+//! Where the truth comes from: a tap in this process, a subscription to the origin, or the recording it plays.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context;
+use crossbeam::channel::{Receiver, RecvTimeoutError};
+
+use super::truth::TruthLog;
+use crate::limits::ARENA_FRAMES;
+use crate::net::clock::{host_clock_id, monotonic_us};
+use crate::node::origin::Truth;
+use crate::origin::publisher::Publisher;
+use crate::sequence::Tick;
+use crate::state::sample::WorldSample;
+use crate::state::world::World;
+use crate::trace::world::{TraceOptions, TraceWorld};
+use crate::upstream::message::OBSERVER;
+use crate::upstream::subscriber::{Subscriber, SubscriberEvent};
+
+/// Where the truth comes from.
+#[derive(Clone, Debug)]
+pub enum TruthSource {
+    /// The origin runs in this process.
+    Tap(Receiver<Truth>),
+    /// A subscription to the origin: `host:port` and what it wants to be shown.
+    Subscription {
+        /// The origin's address.
+        addr: String,
+        /// What the origin knows its subscribers by.
+        token: Vec<u8>,
+    },
+    /// The recording that the origin plays, from its beginning and for ever. Knows no times of publication.
+    Recording(PathBuf),
+}
+
+/// How long a source sleeps when there is nothing.
+const GLANCE: Duration = Duration::from_millis(20);
+/// Pause before connecting again.
+const AGAIN: Duration = Duration::from_millis(200);
+/// How far a recording is played ahead of what was asked for, microseconds.
+const AHEAD_US: u64 = 500_000;
+
+/// Starts the thread that writes `log` until it is stopped.
+///
+/// # Errors
+/// When a recording cannot be read, an address cannot be resolved, or the thread cannot be started.
+pub fn start(source: TruthSource, log: Arc<TruthLog>) -> anyhow::Result<JoinHandle<()>> {
+    let builder = std::thread::Builder::new().name("bench-truth".to_owned());
+    let thread = match source {
+        TruthSource::Tap(receiver) => builder.spawn(move || tap(&receiver, &log)),
+        TruthSource::Subscription { addr, token } => {
+            let found = addr.to_socket_addrs().with_context(|| format!("--truth {addr} is no address or file"))?;
+            anyhow::ensure!(found.count() > 0, "--truth {addr} has no address: give the origin's host:port");
+            builder.spawn(move || subscribe(&addr, token, &log))
+        }
+        TruthSource::Recording(path) => {
+            let world = TraceWorld::load(&path, &TraceOptions::default())?;
+            builder.spawn(move || play(&world, &log))
+        }
+    };
+    thread.context("the thread that keeps the truth cannot be started")
+}
+
+fn tap(receiver: &Receiver<Truth>, log: &TruthLog) {
+    log.begin_stream();
+    while !log.is_stopped() {
+        match receiver.recv_timeout(GLANCE) {
+            Ok(truth) => {
+                let published_us = Some(truth.update.published_us).filter(|at| *at > 0);
+                log.push(monotonic_us(), truth.frame, published_us);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// The world of a subscription's stream.
+struct Followed {
+    world: World,
+    tick: Tick,
+    one_clock: bool,
+}
+
+fn subscribe(addr: &str, token: Vec<u8>, log: &TruthLog) {
+    let mut subscriber = Subscriber::with_flags(token, OBSERVER);
+    let mut followed = None;
+    while !log.is_stopped() {
+        if let Some(stream) = connect(addr) {
+            // It is tried again whatever ended it.
+            let _ = follow(stream, &mut subscriber, &mut followed, log);
+            subscriber.disconnected(&mut Vec::new());
+            log.note_gap();
+        }
+        std::thread::sleep(AGAIN);
+    }
+}
+
+fn connect(addr: &str) -> Option<TcpStream> {
+    addr.to_socket_addrs().ok()?.find_map(|addr| TcpStream::connect_timeout(&addr, Duration::from_secs(1)).ok())
+}
+
+fn follow(
+    mut stream: TcpStream,
+    subscriber: &mut Subscriber,
+    followed: &mut Option<Followed>,
+    log: &TruthLog,
+) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(GLANCE))?;
+    stream.write_all(&subscriber.start())?;
+    let (mut buffer, mut events) = (vec![0; 64 << 10], Vec::new());
+    while !log.is_stopped() && !subscriber.is_closed() {
+        match stream.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(length) => subscriber.receive(buffer.get(..length).unwrap_or_default(), &mut events),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+        for event in events.drain(..) {
+            take(event, followed, log);
+        }
+        let outgoing = subscriber.take_outgoing();
+        stream.write_all(&outgoing)?;
+    }
+    Ok(())
+}
+
+fn take(event: SubscriberEvent, followed: &mut Option<Followed>, log: &TruthLog) {
+    match event {
+        SubscriberEvent::Stream(stream) => {
+            let one_clock = stream.clock_id != 0 && stream.clock_id == host_clock_id();
+            match followed {
+                Some(followed) if stream.continued => followed.one_clock = one_clock,
+                _ => {
+                    log.begin_stream();
+                    let quarantine = u32::try_from(ARENA_FRAMES).unwrap_or(u32::MAX);
+                    let world = World::new(stream.schema, 1, quarantine);
+                    *followed = Some(Followed { world, tick: Tick(0), one_clock });
+                }
+            }
+        }
+        SubscriberEvent::Tick(update) => {
+            let Some(Followed { world, tick, one_clock }) = followed else { return };
+            *tick = tick.next();
+            if let Some(frame) = world.advance(*tick, &update) {
+                let published_us = Some(update.published_us).filter(|at| *at > 0 && *one_clock);
+                log.push(monotonic_us(), frame, published_us);
+            }
+        }
+        SubscriberEvent::Malformed(_) => log.note_gap(),
+        SubscriberEvent::Refused(text) => tracing::warn!("the truth cannot be followed: {text}"),
+        SubscriberEvent::Ended => {}
+    }
+}
+
+/// Plays a recording as far as somebody asks, as an origin that started it anew for each stream.
+fn play(world: &TraceWorld, log: &TruthLog) {
+    let mut stream = 0;
+    // The log forgets by a clock that goes with the recording.
+    let mut clock_us = 0;
+    while !log.is_stopped() {
+        let Ok(mut publisher) = Publisher::new(world.schema().clone(), 1, 1, 0) else { return };
+        log.begin_stream();
+        stream += 1;
+        let (mut sample, mut index, mut pass) = (WorldSample::default(), 0, 0);
+        while !log.is_stopped() {
+            let at_us = publisher.world().server_us();
+            match log.wanted() {
+                Some((wanted, _)) if wanted > stream => break,
+                Some((wanted, until_us)) if wanted == stream && at_us < until_us + AHEAD_US => {}
+                _ if publisher.frame().is_none() => {}
+                _ => {
+                    std::thread::sleep(Duration::from_millis(1));
+                    continue;
+                }
+            }
+            if !world.sample_into(index, pass, &mut sample) {
+                (index, pass) = (0, pass + 1);
+                continue;
+            }
+            index += 1;
+            if let Some(frame) = publisher.publish(&sample, 0).frame {
+                log.push(clock_us + frame.server_us, frame, None);
+            }
+        }
+        clock_us += publisher.world().server_us();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::truth::TruthReader;
+    use std::time::Instant;
+
+    fn until(log: &Arc<TruthLog>, mut reached: impl FnMut(&TruthReader) -> bool) -> bool {
+        let (mut reader, begun) = (TruthReader::new(Arc::clone(log)), Instant::now());
+        while begun.elapsed() < Duration::from_secs(20) {
+            reader.refresh();
+            if reached(&reader) {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        false
+    }
+
+    /// A recording gives the frames that an origin of the same recording publishes, at any time asked for, also
+    /// after its end, and begins anew with each stream.
+    #[test]
+    fn a_recording_is_played_as_far_as_asked() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/rl_2016_3v3_800.jsonl.zst");
+        let world = TraceWorld::load(path, &TraceOptions::default()).expect("loads");
+        let log = TruthLog::new(5_000_000);
+        let thread = start(TruthSource::Recording(path.into()), Arc::clone(&log)).expect("starts");
+        let mut publisher = Publisher::new(world.schema().clone(), 1, 1, 0).expect("schema");
+        let frames: Vec<_> = world.play(true).take(1000).filter_map(|sample| publisher.publish(&sample, 0).frame).collect();
+        for frame in [&frames[0], &frames[500], &frames[999]] {
+            log.want(1, frame.server_us);
+            let same = |reader: &TruthReader| {
+                let mut at = reader.at(1, frame.server_us);
+                at.any(|truth| truth.frame.records().eq(frame.records()))
+            };
+            assert!(until(&log, same), "frame of {} us", frame.server_us);
+        }
+        log.want(2, frames[3].server_us);
+        assert!(until(&log, |reader| reader.at(2, frames[3].server_us).next().is_some()));
+        log.stop();
+        thread.join().expect("ends");
+    }
+}

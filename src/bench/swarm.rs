@@ -1,0 +1,356 @@
+//! Many clients on few threads: each thread polls its own clients' sockets and timers.
+//!
+//! The timetable is fixed before the first client begins: a ramp, the run, then a time of clean links in which every
+//! table must become whole. What a thread does late by its own timers it counts.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam::utils::CachePadded;
+use mio::{Events, Interest, Poll, Token};
+
+use super::member::{Member, Surroundings, mix};
+use super::oracle::{Oracle, OracleCounts};
+use super::series::Series;
+use super::tally::Tally;
+use super::truth::TruthLog;
+use crate::client::settings::ClientSettings;
+use crate::impairment::settings::ImpairmentSettings;
+use crate::net::clock::{monotonic_us, thread_cpu_ns};
+
+/// Clean network at the end of every run, microseconds.
+pub const CLEAN_US: u64 = 1_500_000;
+/// Of that, how long the tables have to become whole, microseconds.
+pub const WHOLE_AFTER_US: u64 = 1_000_000;
+/// Within this time after that the clients are judged one after the other, microseconds.
+const JUDGE_US: u64 = 300_000;
+/// Nobody leaves by plan so shortly before the clean time, microseconds.
+const CALM_US: u64 = 1_000_000;
+/// A timer this much late is an overrun, microseconds.
+const OVERRUN_US: u64 = 20_000;
+/// The longest a thread sleeps.
+const NAP_US: u64 = 5_000;
+/// How often a thread tells how it stands, microseconds.
+const TELL_US: u64 = 100_000;
+/// Clients of each thread whose entities are watched for how long they wait.
+const WATCHED: usize = 32;
+
+/// What a swarm does.
+#[derive(Clone, Debug)]
+pub struct SwarmSettings {
+    /// The relay.
+    pub relay: SocketAddr,
+    /// How clients begin.
+    pub client: ClientSettings,
+    /// How many clients.
+    pub clients: usize,
+    /// Threads.
+    pub threads: usize,
+    /// Clients that begin in a second.
+    pub ramp_per_s: f64,
+    /// Clients that leave, and are replaced, in a second.
+    pub churn_per_s: f64,
+    /// The run, clean time not included, microseconds.
+    pub run_us: u64,
+    /// Relay to client.
+    pub down: ImpairmentSettings,
+    /// Client to relay.
+    pub up: ImpairmentSettings,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+/// How one thread stands now; read by whoever shows it.
+#[derive(Debug, Default)]
+pub struct Live {
+    /// Clients that hold a snapshot.
+    pub joined: AtomicU64,
+    /// Clients whose view was complete.
+    pub complete: AtomicU64,
+    /// Datagrams received.
+    pub packets: AtomicU64,
+    /// Bytes received.
+    pub bytes: AtomicU64,
+    /// Records compared.
+    pub records: AtomicU64,
+    /// Mismatches.
+    pub mismatches: AtomicU64,
+    /// Processor time, nanoseconds.
+    pub cpu_ns: AtomicU64,
+}
+
+/// What one thread came to.
+#[derive(Debug, Default)]
+pub struct ThreadResult {
+    /// Its counts.
+    pub tally: Tally,
+    /// Its oracle's counts.
+    pub oracle: OracleCounts,
+    /// Processor time as a share of the time that passed, between the ramp and the clean time.
+    pub cpu_share: f64,
+}
+
+/// A running swarm.
+pub struct Swarm {
+    threads: Vec<JoinHandle<io::Result<ThreadResult>>>,
+    live: Vec<Arc<CachePadded<Live>>>,
+    /// When the first client begins, on this host's monotonic clock.
+    pub start_us: u64,
+    /// When the links become clean.
+    pub clean_us: u64,
+    /// When it ends.
+    pub end_us: u64,
+}
+
+impl Swarm {
+    /// Starts the threads; the first client begins a moment later. Without a `log` nothing is judged.
+    ///
+    /// # Errors
+    /// When a thread cannot be started.
+    pub fn start(settings: &SwarmSettings, log: Option<&Arc<TruthLog>>) -> io::Result<Swarm> {
+        let start_us = monotonic_us() + 20_000;
+        let clean_us = start_us + settings.run_us;
+        let mut swarm =
+            Swarm { threads: Vec::new(), live: Vec::new(), start_us, clean_us, end_us: clean_us + CLEAN_US };
+        for index in 0..settings.threads {
+            let live = Arc::new(CachePadded::new(Live::default()));
+            let table = Timetable { start_us, clean_us, end_us: swarm.end_us };
+            let (settings, log, told) = (settings.clone(), log.cloned(), Arc::clone(&live));
+            let thread = std::thread::Builder::new()
+                .name(format!("bench-{index}"))
+                .spawn(move || Runner::new(&settings, index, table, log, told)?.run())?;
+            swarm.threads.push(thread);
+            swarm.live.push(live);
+        }
+        Ok(swarm)
+    }
+
+    /// How each thread stands.
+    pub fn live(&self) -> impl Iterator<Item = &Live> {
+        self.live.iter().map(|live| &***live)
+    }
+
+    /// True when a thread has ended, as planned or not.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Waits for the end: what each thread came to.
+    ///
+    /// # Errors
+    /// When a thread had no socket or could not poll.
+    pub fn join(self) -> io::Result<Vec<ThreadResult>> {
+        let joined = self.threads.into_iter().map(|thread| {
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the bench panicked")))
+        });
+        joined.collect()
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Timetable {
+    start_us: u64,
+    clean_us: u64,
+    end_us: u64,
+}
+
+/// One thread's clients.
+struct Runner {
+    poll: Poll,
+    table: Timetable,
+    members: Vec<Member>,
+    /// When each member needs a turn.
+    due_us: Vec<u64>,
+    around: Surroundings,
+    live: Arc<CachePadded<Live>>,
+    churn_every_us: f64,
+    churn_at_us: f64,
+    random: u64,
+    told_us: u64,
+    cleaned: bool,
+    settled_us: u64,
+    cpu_from: (u64, u64),
+    cpu_until: Option<(u64, u64)>,
+}
+
+impl Runner {
+    fn new(
+        settings: &SwarmSettings,
+        thread: usize,
+        table: Timetable,
+        log: Option<Arc<TruthLog>>,
+        live: Arc<CachePadded<Live>>,
+    ) -> io::Result<Runner> {
+        let oracle = Oracle::new(log);
+        let around = Surroundings::new(settings.relay, settings.client.clone(), table.clean_us, oracle);
+        let links =
+            (!settings.down.is_clean() || !settings.up.is_clean()).then_some((settings.down, settings.up));
+        let mut members = Vec::new();
+        for index in (thread..settings.clients).step_by(settings.threads) {
+            let start_us = table.start_us + micros(index as f64 / settings.ramp_per_s);
+            let (seed, watched) = (mix(settings.seed ^ mix(index as u64)), members.len() < WATCHED);
+            let number = u32::try_from(index).unwrap_or(u32::MAX);
+            members.push(Member::new(number, seed, start_us, watched, links, &around)?);
+        }
+        let churn_every_us = settings.threads as f64 * 1e6 / settings.churn_per_s;
+        let ramp_us = micros(settings.clients as f64 / settings.ramp_per_s);
+        Ok(Runner {
+            poll: Poll::new()?,
+            table,
+            due_us: members.iter().map(Member::due_us).collect(),
+            members,
+            around,
+            live,
+            churn_every_us,
+            churn_at_us: (table.start_us + ramp_us) as f64 + churn_every_us,
+            random: mix(settings.seed ^ thread as u64),
+            told_us: 0,
+            cleaned: false,
+            settled_us: (table.start_us + ramp_us).min(table.clean_us),
+            cpu_from: (monotonic_us(), thread_cpu_ns()),
+            cpu_until: None,
+        })
+    }
+
+    fn run(mut self) -> io::Result<ThreadResult> {
+        let mut events = Events::with_capacity(1024);
+        let mut again: Vec<usize> = Vec::new();
+        for index in 0..self.members.len() {
+            self.register(index)?;
+        }
+        loop {
+            let now_us = monotonic_us();
+            if now_us >= self.table.end_us {
+                return Ok(self.finish(now_us));
+            }
+            let next_us = self.due_us.iter().copied().min().unwrap_or(u64::MAX);
+            let nap_us = if again.is_empty() { next_us.saturating_sub(now_us).min(NAP_US) } else { 0 };
+            match self.poll.poll(&mut events, Some(Duration::from_micros(nap_us))) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            let now_us = monotonic_us();
+            self.around.oracle.refresh(now_us, &mut self.around.tally.series);
+            for index in core::mem::take(&mut again) {
+                self.read(index, now_us, &mut again);
+            }
+            for event in &events {
+                self.read(event.token().0, monotonic_us(), &mut again);
+            }
+            self.take_turns()?;
+            self.keep_timetable()?;
+        }
+    }
+
+    fn register(&mut self, index: usize) -> io::Result<()> {
+        let Some(member) = self.members.get_mut(index) else { return Ok(()) };
+        match member.new_socket() {
+            Some(socket) => self.poll.registry().register(socket, Token(index), Interest::READABLE),
+            None => Ok(()),
+        }
+    }
+
+    fn read(&mut self, index: usize, now_us: u64, again: &mut Vec<usize>) {
+        let (Some(member), Some(due_us)) = (self.members.get_mut(index), self.due_us.get_mut(index)) else { return };
+        if member.readable(now_us, &mut self.around) {
+            again.push(index);
+        }
+        *due_us = member.due_us();
+    }
+
+    /// Gives a turn to every member whose time has come.
+    fn take_turns(&mut self) -> io::Result<()> {
+        let now_us = monotonic_us();
+        for index in 0..self.due_us.len() {
+            let Some(due_us) = self.due_us.get_mut(index).filter(|due_us| **due_us <= now_us) else { continue };
+            let late_us = now_us - *due_us;
+            let Some(member) = self.members.get_mut(index) else { continue };
+            let tally = &mut self.around.tally;
+            tally.series.record(Series::BenchLate, late_us);
+            tally.overruns += u64::from(late_us > OVERRUN_US);
+            member.turn(now_us, &mut self.around);
+            *due_us = member.due_us();
+            self.register(index)?;
+        }
+        Ok(())
+    }
+
+    /// What the timetable says: churn, the clean time, the judging.
+    fn keep_timetable(&mut self) -> io::Result<()> {
+        let now_us = monotonic_us();
+        if self.cpu_until.is_none() && now_us < self.settled_us {
+            self.cpu_from = (now_us, thread_cpu_ns());
+        }
+        while (self.churn_at_us as u64) <= now_us && now_us + CALM_US < self.table.clean_us {
+            self.churn_at_us += self.churn_every_us;
+            self.random = mix(self.random);
+            let index = usize::try_from(self.random % self.members.len().max(1) as u64).unwrap_or(0);
+            if let Some(member) = self.members.get_mut(index) {
+                member.leave(now_us, &mut self.around);
+                self.due_us[index] = member.due_us();
+            }
+            self.register(index)?;
+        }
+        if now_us >= self.table.clean_us && !self.cleaned {
+            self.cleaned = true;
+            self.cpu_until = Some((now_us, thread_cpu_ns()));
+            self.members.iter_mut().for_each(Member::clean);
+        }
+        if now_us >= self.table.clean_us + WHOLE_AFTER_US {
+            self.judge(now_us);
+        }
+        if now_us >= self.told_us + TELL_US {
+            self.told_us = now_us;
+            self.tell();
+        }
+        Ok(())
+    }
+
+    /// Judges the members one after the other, those that were not whole again each time.
+    fn judge(&mut self, now_us: u64) {
+        let passed_us = now_us - self.table.clean_us - WHOLE_AFTER_US;
+        let turn = self.members.len() as u64 * passed_us / JUDGE_US;
+        let turn = usize::try_from(turn).unwrap_or(usize::MAX).saturating_add(1);
+        for member in self.members.iter_mut().take(turn) {
+            member.check_end(&mut self.around.oracle);
+        }
+    }
+
+    fn tell(&self) {
+        let (live, tally, oracle) = (&self.live, &self.around.tally, self.around.oracle.counts());
+        let count = |is: fn(&Member) -> bool| self.members.iter().filter(|member| is(member)).count() as u64;
+        live.joined.store(count(Member::is_joined), Ordering::Relaxed);
+        live.complete.store(count(Member::is_complete), Ordering::Relaxed);
+        live.packets.store(tally.received, Ordering::Relaxed);
+        live.bytes.store(tally.bytes, Ordering::Relaxed);
+        live.records.store(oracle.records_checked, Ordering::Relaxed);
+        live.mismatches.store(oracle.mismatches, Ordering::Relaxed);
+        live.cpu_ns.store(thread_cpu_ns(), Ordering::Relaxed);
+    }
+
+    fn finish(mut self, now_us: u64) -> ThreadResult {
+        self.around.oracle.refresh(now_us, &mut self.around.tally.series);
+        // Events published in the last moment may still be under way.
+        let log_end = self.around.oracle.reader().events_until(now_us.saturating_sub(WHOLE_AFTER_US / 2));
+        for member in &mut self.members {
+            member.check_end(&mut self.around.oracle);
+            member.finish(now_us, log_end, &mut self.around);
+        }
+        self.around.oracle.finish();
+        self.tell();
+        let (until_us, cpu_ns) = self.cpu_until.unwrap_or((now_us, thread_cpu_ns()));
+        let passed_us = until_us.saturating_sub(self.cpu_from.0).max(1);
+        let cpu_share = cpu_ns.saturating_sub(self.cpu_from.1) as f64 / 1000.0 / passed_us as f64;
+        ThreadResult { tally: self.around.tally, oracle: self.around.oracle.counts().clone(), cpu_share }
+    }
+}
+
+/// Seconds as microseconds; infinity is 0, so an unbounded rate begins at once.
+fn micros(seconds: f64) -> u64 {
+    if seconds.is_finite() { (seconds * 1e6) as u64 } else { 0 }
+}

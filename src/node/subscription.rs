@@ -1,0 +1,114 @@
+//! One task for each subscriber of an origin: reads what it asks, writes what is queued for it.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::fuse::Fuse;
+use super::origin::Stage;
+use crate::net::clock::monotonic_us;
+use crate::origin::subscribers::{Dropped, SubscriberId};
+
+/// Time a closed subscriber has to read the last words.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Accepts subscribers for ever.
+pub(super) async fn accept(stage: Arc<Stage>, listener: TcpListener) {
+    let _fuse = Fuse::new("the origin's listener");
+    loop {
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                tokio::spawn(attend(Arc::clone(&stage), socket));
+            }
+            // Out of files, or the peer is gone already: neither ends the origin (FAULTS 83).
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
+/// One connection from beginning to end.
+async fn attend(stage: Arc<Stage>, mut socket: TcpStream) {
+    let _fuse = Fuse::new("a subscriber's task");
+    // Without it small ticks wait for acknowledgements; a connection that refuses it is broken.
+    if socket.set_nodelay(true).is_err() {
+        return;
+    }
+    let opened = stage.hub().subscribers.open(monotonic_us());
+    let id = match opened {
+        Ok(id) => id,
+        Err(refusal) => {
+            let _ = tokio::time::timeout(LAST_WORDS, socket.write_all(&refusal)).await;
+            return;
+        }
+    };
+    let (reader, mut writer) = socket.into_split();
+    let mut reading = tokio::spawn(read(Arc::clone(&stage), reader, id));
+    tokio::select! {
+        _ = write(&stage, &mut writer, id) => {
+            // The peer reads the last words and closes; closing first could destroy them on their way.
+            let _ = writer.shutdown().await;
+            let _ = tokio::time::timeout(LAST_WORDS, &mut reading).await;
+            reading.abort();
+        }
+        _ = &mut reading => {}
+    }
+    let mut hub = stage.hub();
+    let slow = hub.subscribers.closing(id) == Some(Dropped::Slow);
+    hub.counts.dropped_slow += u64::from(slow);
+    hub.subscribers.close(id);
+    drop(hub);
+    if slow {
+        tracing::warn!("a subscriber was dropped because it did not take what was sent to it");
+    }
+}
+
+/// Takes in what the subscriber says until it closes.
+async fn read(stage: Arc<Stage>, mut reader: OwnedReadHalf, id: SubscriberId) {
+    let mut buffer = vec![0; 4096];
+    loop {
+        let Ok(count @ 1..) = reader.read(&mut buffer).await else { return };
+        {
+            let mut hub = stage.hub();
+            let hub = &mut *hub;
+            hub.subscribers.receive(id, buffer.get(..count).unwrap_or_default(), monotonic_us(), &hub.publisher);
+        }
+        stage.notify();
+    }
+}
+
+/// Writes what is queued until the subscriber is to be closed, or is gone.
+async fn write(stage: &Stage, writer: &mut OwnedWriteHalf, id: SubscriberId) -> io::Result<()> {
+    let mut news = stage.news.subscribe();
+    loop {
+        news.mark_unchanged();
+        loop {
+            let next = stage.hub().subscribers.take(id);
+            let Some(message) = next else { break };
+            let mut writing = std::pin::pin!(writer.write_all(&message));
+            loop {
+                tokio::select! {
+                    biased;
+                    written = &mut writing => break written?,
+                    _ = news.changed() => {
+                        // A slow one is not waited for, though a write to it is under way.
+                        let closing = stage.hub().subscribers.closing(id);
+                        if closing == Some(Dropped::Slow) {
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+        }
+        let closing = stage.hub().subscribers.closing(id);
+        if closing.is_some() {
+            return Ok(());
+        }
+        if news.changed().await.is_err() {
+            return Ok(());
+        }
+    }
+}

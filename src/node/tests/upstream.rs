@@ -1,0 +1,131 @@
+//! The relay and its origin: what a client sees of a loss, who is refused.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use super::super::origin::{OriginHandle, OriginSettings};
+use super::super::relay::RelayHandle;
+use super::super::settings::RelaySettings;
+use super::watcher::Watcher;
+use super::{LONG, metric, origin, relay, source, wait_metric};
+use crate::client::inbox::ClientEvent;
+use crate::state::record::Record;
+use crate::state::update::TickUpdate;
+
+/// SPEC OPS2, FAULTS 43, 44: the origin dies; the client keeps exactly the last world and is told that it is stale;
+/// a new origin at the same address is a new stream, and the client follows without a new session.
+#[test]
+fn ops2_a_client_outlives_its_origin() {
+    let first = origin();
+    let addr = first.addr();
+    let relay = relay(&first);
+    let mut watcher = Watcher::joined(relay.data_addr());
+    let truth = first.truth().unwrap().clone();
+    first.stop(false);
+    watcher.run_until("the loss is told", |watcher| watcher.saw(&ClientEvent::UpstreamStale(true)));
+
+    // What the relay had last is some tick near the end: the client must have that world, whole.
+    let frames: Vec<Vec<Record>> = truth
+        .try_iter()
+        .map(|truth| {
+            let mut records: Vec<Record> = truth.frame.records().map(|(_, record)| *record).collect();
+            records.sort_by_key(|record| record.entity.id);
+            records
+        })
+        .collect();
+    watcher.run_until("the client has a whole world", |watcher| {
+        let held = watcher.records();
+        !held.is_empty() && frames.iter().rev().take(30).any(|records| *records == held)
+    });
+    assert!(!relay.metrics_text().contains("ackline_upstream_connected 1"));
+    assert_eq!(watcher.client.stream_epoch(), 1);
+
+    let second = OriginHandle::start(OriginSettings { listen: addr, ..OriginSettings::loopback(source()) }).unwrap();
+    watcher.run_until("the new stream is followed", |watcher| {
+        watcher.client.stream_epoch() == 2 && watcher.client.display().live() > 0
+    });
+    watcher.run_until("the stream is alive", |watcher| !watcher.client.is_upstream_stale());
+    assert_eq!(metric(&relay, "ackline_sessions_opened_total"), 1.0);
+    assert_eq!(metric(&relay, "ackline_upstream_epoch_changes_total"), 1.0);
+    assert_eq!(metric(&relay, "ackline_upstream_connected"), 1.0);
+    assert!(metric(&relay, "ackline_upstream_lag_seconds") < 5.0);
+    drop(second);
+}
+
+/// THREATS 86: an origin of another version is refused and asked again, for ever; the relay is not ready.
+#[test]
+fn threats_86_another_protocol_version_is_refused_and_tried_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let strange = std::thread::spawn(move || {
+        for _ in 0..3 {
+            let (mut socket, _) = listener.accept().unwrap();
+            // A hello of version 9: length, kind, magic, version.
+            let _ = socket.write_all(&[7, 0, 0, 0, 0x11, b'A', b'C', b'K', b'U', 9, 0]);
+            let mut rest = Vec::new();
+            let _ = socket.read_to_end(&mut rest);
+        }
+    });
+    let relay = RelayHandle::start(RelaySettings { shards: 1, ..RelaySettings::loopback(addr) }).unwrap();
+    wait_metric(&relay, "ackline_upstream_connects_total{result=\"refused\"}", 3.0);
+    assert!(!relay.is_ready());
+    strange.join().unwrap();
+}
+
+/// THREATS 82: an origin with a token serves only who shows it.
+#[test]
+fn threats_82_a_relay_without_the_token_is_refused() {
+    let settings = OriginSettings { token: b"secret".to_vec(), ..OriginSettings::loopback(source()) };
+    let origin = OriginHandle::start(settings).unwrap();
+    let wrong = RelaySettings { upstream_token: "sesame".into(), ..RelaySettings::loopback(origin.addr()) };
+    let relay = RelayHandle::start(wrong.clone()).unwrap();
+    wait_metric(&relay, "ackline_upstream_connects_total{result=\"refused\"}", 1.0);
+    assert!(!relay.is_ready() && origin.counts().subscribers == 0);
+    let right = RelayHandle::start(RelaySettings { upstream_token: "secret".into(), ..wrong }).unwrap();
+    assert!(right.wait_ready(LONG));
+}
+
+/// FAULTS 82: addresses are tried in order; a name that is nobody's and a port that nobody has do not stop it.
+#[test]
+fn faults_82_the_next_address_is_tried() {
+    let origin = origin();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let settings = RelaySettings::loopback(origin.addr());
+    let upstream = vec!["no-such-host.invalid:7700".to_owned(), nobody.to_string(), settings.upstream[0].clone()];
+    let relay = RelayHandle::start(RelaySettings { upstream, ..settings }).unwrap();
+    assert!(relay.wait_ready(LONG));
+    assert!(metric(&relay, "ackline_upstream_connects_total{result=\"unreachable\"}") >= 1.0);
+}
+
+/// One origin serves several relays; each tick is in the tap, in order, with its time.
+#[test]
+fn an_origin_serves_several_relays_and_tells_its_truth() {
+    let settings = OriginSettings { wait_for_subscriber: true, ..OriginSettings::loopback(source()) };
+    let origin = OriginHandle::start(settings).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    assert_eq!(origin.counts().ticks, 0, "it waits for the first subscriber");
+    let (one, other) = (relay(&origin), relay(&origin));
+    assert!(origin.wait_subscribed(LONG));
+    wait_metric(&one, "ackline_upstream_frames_total", 20.0);
+    wait_metric(&other, "ackline_upstream_frames_total", 20.0);
+    assert_eq!(origin.counts().subscribers, 2);
+    let truth = origin.truth().unwrap().clone();
+    let counts = origin.stop(true);
+    let ticks: Vec<TickUpdate> = truth.try_iter().map(|truth| (*truth.update).clone()).collect();
+    assert_eq!(ticks.len() as u64, counts.ticks);
+    assert!(ticks.windows(2).all(|pair| pair[0].origin_tick + 1 == pair[1].origin_tick));
+    assert!(ticks.windows(2).all(|pair| pair[0].published_us <= pair[1].published_us && pair[0].published_us > 0));
+    assert_eq!((counts.refused, counts.truth_lost), (0, 0));
+}
+
+/// SPEC OPS1: a subscriber that does not read delays neither ticks nor another subscriber.
+#[test]
+fn ops1_a_subscriber_that_does_not_read_disturbs_nobody() {
+    let origin = origin();
+    let mut lazy = std::net::TcpStream::connect(origin.addr()).unwrap();
+    lazy.write_all(&crate::upstream::subscriber::Subscriber::new(Vec::new()).start()).unwrap();
+    let relay = relay(&origin);
+    let before = metric(&relay, "ackline_upstream_frames_total");
+    wait_metric(&relay, "ackline_upstream_frames_total", before + 30.0);
+    assert_eq!(origin.counts().stalls, 0);
+}
