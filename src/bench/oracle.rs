@@ -318,7 +318,7 @@ impl Oracle {
         for shown in client.changes() {
             let ShownKind::Removed(absence) = shown.kind else { continue };
             let Some(truth) = self.reader.numbered(number) else { return };
-            let entity = shown.record.entity;
+            let entity = shown.entity;
             if self.hints.record(&truth.frame, shown.slot, entity).is_some() {
                 self.counts.mismatches += 1;
                 if self.counts.examples.len() < EXAMPLES_MAX {

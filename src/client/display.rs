@@ -102,7 +102,7 @@ pub enum ShownKind {
     Updated,
     /// A member is no longer at rest; its record is the old one.
     Awake,
-    /// A member is gone; the record is its last.
+    /// A member is gone.
     Removed(Absence),
 }
 
@@ -113,8 +113,8 @@ pub struct Shown {
     pub slot: Slot,
     /// What happened.
     pub kind: ShownKind,
-    /// The record now, or the last one.
-    pub record: Record,
+    /// Who is meant: the member now, or the one that went.
+    pub entity: Entity,
 }
 
 /// What the display knows of an entity.
@@ -236,10 +236,10 @@ impl Display {
     ) {
         for Entry { slot, change } in entries {
             match change {
-                Change::Update(record) | Change::Complete(record) => self.put(moment, *slot, *record, None),
+                Change::Update(record) | Change::Complete(record) => self.put(moment, *slot, record, None),
                 Change::Awake => {
                     if let Some(record) = base(*slot) {
-                        self.wake(moment, *slot, *record);
+                        self.wake(moment, *slot, record);
                     }
                 }
                 Change::Removed {
@@ -263,52 +263,72 @@ impl Display {
         }
     }
 
-    fn put(&mut self, moment: Moment, slot: Slot, record: Record, awake: Option<Tick>) {
-        let mut known = Known {
-            record,
-            as_of: moment.id,
-            as_of_us: moment.server_us,
-            awake,
+    fn put(&mut self, moment: Moment, slot: Slot, record: &Record, awake: Option<Tick>) {
+        let index = usize::from(slot);
+        if self.places.len() <= index {
+            self.places.resize(index + 1, DisplayPlace::Never);
+        }
+        let Some(place) = self.places.get_mut(index) else {
+            return;
         };
-        match *self.place(slot) {
-            DisplayPlace::Never => {
-                self.live += 1;
-                self.set(slot, DisplayPlace::Known(known), ShownKind::Entered, record);
-            }
-            DisplayPlace::Known(old) if old.record.entity == record.entity => {
-                if moment.id.is_after(old.as_of) {
-                    known.awake = old.awake.filter(|awake| awake.is_after(moment.id)).or(awake);
-                    self.set(slot, DisplayPlace::Known(known), ShownKind::Updated, record);
+        let entity = record.entity;
+        let mut kept_awake = awake;
+        let kind = match place {
+            DisplayPlace::Known(old) if old.record.entity == entity => {
+                if !moment.id.is_after(old.as_of) {
+                    return;
                 }
+                kept_awake = old.awake.filter(|awake| awake.is_after(moment.id)).or(awake);
+                ShownKind::Updated
             }
             DisplayPlace::Known(old) => {
-                if moment.id.is_after(old.member_at()) && !is_older_life(record.entity, old.record.entity) {
-                    let gone = ShownKind::Removed(Absence::Unheard);
-                    self.changes.push(Shown {
-                        slot,
-                        kind: gone,
-                        record: old.record,
-                    });
-                    self.set(slot, DisplayPlace::Known(known), ShownKind::Entered, record);
+                if !moment.id.is_after(old.member_at()) || is_older_life(entity, old.record.entity) {
+                    return;
                 }
+                self.changes.push(Shown {
+                    slot,
+                    kind: ShownKind::Removed(Absence::Unheard),
+                    entity: old.record.entity,
+                });
+                ShownKind::Entered
             }
             DisplayPlace::Gone(gone) => {
-                let over = matches!(gone.absence, Absence::Destroyed { .. }) && gone.entity == record.entity;
-                if moment.id.is_after(gone.as_of) && !over && !is_older_life(record.entity, gone.entity) {
-                    self.live += 1;
-                    self.departed.remove(slot);
-                    self.set(slot, DisplayPlace::Known(known), ShownKind::Entered, record);
+                let over = matches!(gone.absence, Absence::Destroyed { .. }) && gone.entity == entity;
+                if !moment.id.is_after(gone.as_of) || over || is_older_life(entity, gone.entity) {
+                    return;
                 }
+                self.live += 1;
+                self.departed.remove(slot);
+                ShownKind::Entered
             }
+            DisplayPlace::Never => {
+                self.live += 1;
+                ShownKind::Entered
+            }
+        };
+        *place = DisplayPlace::Known(Known {
+            record: *record,
+            as_of: moment.id,
+            as_of_us: moment.server_us,
+            awake: kept_awake,
+        });
+        if kind == ShownKind::Entered {
+            self.entered.insert(slot);
         }
+        self.changes.push(Shown { slot, kind, entity });
     }
 
-    fn wake(&mut self, moment: Moment, slot: Slot, base: Record) {
+    fn wake(&mut self, moment: Moment, slot: Slot, base: &Record) {
         match *self.place(slot) {
             DisplayPlace::Known(mut known) => {
                 if moment.id.is_after(known.member_at()) {
                     known.awake = Some(moment.id);
-                    self.set(slot, DisplayPlace::Known(known), ShownKind::Awake, known.record);
+                    self.set(
+                        slot,
+                        DisplayPlace::Known(known),
+                        ShownKind::Awake,
+                        known.record.entity,
+                    );
                 }
             }
             _ => self.put(moment, slot, base, Some(moment.id)),
@@ -333,7 +353,7 @@ impl Display {
                     slot,
                     DisplayPlace::Gone(gone),
                     ShownKind::Removed(absence),
-                    known.record,
+                    known.record.entity,
                 );
             }
             DisplayPlace::Gone(old) => {
@@ -351,12 +371,9 @@ impl Display {
         }
     }
 
-    fn set(&mut self, slot: Slot, place: DisplayPlace, kind: ShownKind, record: Record) {
-        if kind == ShownKind::Entered {
-            self.entered.insert(slot);
-        }
+    fn set(&mut self, slot: Slot, place: DisplayPlace, kind: ShownKind, entity: Entity) {
         self.write(slot, place);
-        self.changes.push(Shown { slot, kind, record });
+        self.changes.push(Shown { slot, kind, entity });
     }
 
     fn write(&mut self, slot: Slot, place: DisplayPlace) {
@@ -409,7 +426,7 @@ impl Display {
         let before = self.live;
         for slot in &back {
             if let Some(record) = base(*slot) {
-                self.put(moment, *slot, *record, None);
+                self.put(moment, *slot, record, None);
             }
         }
         self.scratch = back;

@@ -249,6 +249,7 @@ fn place(refusal: &Refusal) -> usize {
 mod tests {
     use super::*;
     use crate::state::entity::Entity;
+    use crate::state::schema::tests::full_schema;
     use crate::state::update::{Despawn, Spawn};
 
     fn entity(id: u32) -> Entity {
@@ -262,7 +263,7 @@ mod tests {
             clock_id: 0,
             accepts: 0,
             continued,
-            schema: Arc::new(Schema::default()),
+            schema: Arc::new(full_schema()),
             schema_bytes: Arc::from([1, 2, 3]),
         })
     }
@@ -348,7 +349,7 @@ mod tests {
             }
         }
         let fresh = held.iter().filter(|(_, stale)| !stale).count();
-        let first_us = HOLD_AFTER_US.max(3 * u64::from(Schema::default().tick_period_us));
+        let first_us = HOLD_AFTER_US.max(3 * u64::from(full_schema().tick_period_us));
         assert_eq!(held[0], (first_us, false));
         assert!((8..=10).contains(&fresh), "{held:?}");
         assert!((4..=6).contains(&(held.len() - fresh)), "{held:?}");

@@ -103,7 +103,7 @@ mod tests {
         let (post, inboxes) = Post::new(&wakers(2));
         assert!(post.send(1, FROM, b"hello"));
         let mut letter = inboxes[1].try_recv().unwrap();
-        assert_eq!((letter.datagram(), letter.path), (&mut b"hello"[..], FROM));
+        assert_eq!((letter.path, &*letter.datagram()), (FROM, &b"hello"[..]));
         post.give_back(letter);
         assert!(inboxes[0].is_empty());
         assert!(!post.send(2, FROM, b"nobody") && !post.send(1, FROM, &[0; DATAGRAM_MAX + 1]));

@@ -102,11 +102,11 @@ impl Shelf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::schema::Schema;
+    use crate::state::schema::tests::full_schema;
     use crate::state::world::World;
 
     fn world() -> World {
-        World::new(Arc::new(Schema::default()), 1, 8)
+        World::new(Arc::new(full_schema()), 1, 8)
     }
 
     fn put(shelf: &Shelf, world: &mut World, tick: Tick) {

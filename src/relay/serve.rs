@@ -314,7 +314,9 @@ impl Sending<'_> {
         let room = session.window.held().len() < WINDOW_SLOTS;
         let due = now_us.saturating_sub(session.candidate_us) >= CANDIDATE_SPACING_US;
         let candidate = room && (due || self.base.is_none());
-        let digest_due = now_us.saturating_sub(session.digest_us) >= DIGEST_SPACING_US;
+        // The first parts of a commit carry the base's digest too: the client looks at that table anyway.
+        let committing = session.window.opened_us() == Some(now_us);
+        let digest_due = committing || now_us.saturating_sub(session.digest_us) >= DIGEST_SPACING_US;
         let digest = if digest_due {
             session.digest_of(self.base, arena)
         } else {

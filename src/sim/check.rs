@@ -177,7 +177,7 @@ impl Check {
 
     fn look_at_changes(&mut self, client: &Client, truth: &Truth, figures: &mut Figures) {
         for shown in client.changes() {
-            if self.watch == Some(shown.record.entity.id) {
+            if self.watch == Some(shown.entity.id) {
                 let (place, newest) = (client.display().place(shown.slot), client.newest().map(|newest| newest.id));
                 self.notes.push(format!("{:?} in slot {}, now {place:?}; newest {newest:?}", shown.kind, shown.slot));
             }

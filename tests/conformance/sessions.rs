@@ -16,6 +16,9 @@ use crate::origin::{Origin, Style, random_schema};
 /// One step of the virtual clock.
 const STEP_US: u64 = 2_000;
 
+/// A session that takes longer than this for a payload, on average, is stuck.
+const SECONDS_A_PAYLOAD_MAX: u64 = 2;
+
 /// What a session is like. Chances are thousandths.
 #[derive(Clone, Copy)]
 struct Kind {
@@ -53,7 +56,7 @@ const FAIR: Weather = Weather { loss: 0, delay_us: 4_000, jitter_us: 0, blackout
 const STORM: Weather =
     Weather { loss: 120, delay_us: 40_000, jitter_us: 60_000, blackout: 0, blackout_us: 0 };
 const DARK: Weather =
-    Weather { loss: 20, delay_us: 30_000, jitter_us: 10_000, blackout: 8, blackout_us: 5_500_000 };
+    Weather { loss: 20, delay_us: 30_000, jitter_us: 10_000, blackout: 2, blackout_us: 5_500_000 };
 
 const KIND: Kind = Kind {
     name: "plain",
@@ -136,8 +139,10 @@ pub fn run(number: u64, packets: u64, corpus: &mut Corpus, damage: &mut Damage) 
         frame: None,
     };
     session.middle.injections = kind.injections;
+    let last_us = session.middle.now_us + packets * SECONDS_A_PAYLOAD_MAX * 1_000_000;
     while session.middle.corpus.accepted < goal {
         session.step();
+        assert!(!session.middle.is_over() && session.middle.now_us < last_us, "{}: stuck", kind.name);
     }
     session.settle();
 }

@@ -275,7 +275,7 @@ impl Run {
                 .get(&known.as_of.0)
                 .and_then(|view| view.get(&shown.slot));
             if self.flipped_in == 0
-                && known.record == shown.record
+                && known.record.entity == shown.entity
                 && self.client.statistics().reinstated == 0
             {
                 assert_eq!(
