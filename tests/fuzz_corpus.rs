@@ -12,7 +12,9 @@ use std::path::PathBuf;
 fn replay(name: &str) {
     let target = fuzz::TARGETS.iter().find(|target| target.name == name).unwrap();
     (target.seeds)().iter().for_each(|seed| (target.run)(seed));
-    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
+    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("fuzz/corpus")
+        .join(name);
     let Ok(files) = std::fs::read_dir(&directory) else {
         println!("skipped: {} is not here", directory.display());
         return;
@@ -49,5 +51,10 @@ replays!(
 
 #[test]
 fn every_target_is_replayed() {
-    assert!(fuzz::TARGETS.iter().map(|target| target.name).eq(COVERED.iter().copied()));
+    assert!(
+        fuzz::TARGETS
+            .iter()
+            .map(|target| target.name)
+            .eq(COVERED.iter().copied())
+    );
 }

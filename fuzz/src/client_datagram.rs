@@ -21,8 +21,17 @@ pub fn fingerprint(client: &Client) -> u64 {
     hash(&format!(
         "{:?}",
         (
-            (client.state(), client.is_upstream_stale(), client.lease_us(), client.next_timer()),
-            (statistics.parts_received, statistics.snapshots_stored, statistics.events_delivered),
+            (
+                client.state(),
+                client.is_upstream_stale(),
+                client.lease_us(),
+                client.next_timer()
+            ),
+            (
+                statistics.parts_received,
+                statistics.snapshots_stored,
+                statistics.events_delivered
+            ),
             replica_fingerprint(client),
         )
     ))
@@ -30,8 +39,10 @@ pub fn fingerprint(client: &Client) -> u64 {
 
 /// Everything a snapshot may change: window, tables, display.
 pub fn replica_fingerprint(client: &Client) -> u64 {
-    let mut tables: Vec<_> =
-        client.tables().map(|(held, table)| (held.id.0, held.mask, table.digest().0)).collect();
+    let mut tables: Vec<_> = client
+        .tables()
+        .map(|(held, table)| (held.id.0, held.mask, table.digest().0))
+        .collect();
     tables.sort_unstable();
     let shown: Vec<_> = client
         .display()
@@ -68,7 +79,10 @@ fn play(stage: &mut Stage, tape: &mut Tape<'_>) {
         }
         let mut datagram = datagram(stage, tape);
         let received = stage.honest.receive(now_us, &mut datagram);
-        assert!(matches!(received, Received::Refused(_)), "nothing is taken without the key: {received:?}");
+        assert!(
+            matches!(received, Received::Refused(_)),
+            "nothing is taken without the key: {received:?}"
+        );
         assert!(stage.honest.changes().is_empty() && stage.honest.decoded().is_empty());
     }
     assert_eq!(fingerprint(&stage.honest), before, "nothing changes");

@@ -8,14 +8,10 @@ use ackline::client::inbox::ClientEvent;
 use ackline::client::refusal::Refusal;
 use ackline::client::session::{Client, Received, SessionState};
 use ackline::client::settings::ClientSettings;
-use ackline::delta::layout::Layout;
-use ackline::delta::message::Message;
 use ackline::delta::schema;
-use ackline::limits::{COMMIT_SET_MAX, DATAGRAM_MAX, WINDOW_SLOTS};
+use ackline::limits::{DATAGRAM_MAX, WINDOW_SLOTS};
 use ackline::sequence::Tick;
-use ackline::state::entity::Entity;
 use ackline::state::schema::Schema;
-use ackline::state::update::Event;
 use ackline::wire::bytes::{ByteReader, ByteWriter};
 use ackline::wire::handshake::{
     COOKIE_BYTES, DatagramKind, UP_HEADER_BYTES, WelcomeHeader, put_challenge, put_welcome_header,
@@ -23,13 +19,14 @@ use ackline::wire::handshake::{
 use ackline::wire::payload::{self, Welcome};
 use ackline::wire::report::Report;
 use ackline::wire::seal::{Direction, INSECURE_TOKEN_KEY, Opener, Sealer, Secrets};
-use ackline::wire::snapshot::{Commit, Held, SnapshotHeader};
+use ackline::wire::snapshot::SnapshotHeader;
 
 use super::client_datagram::{fingerprint, replica_fingerprint};
 use super::records::{self, Table};
-use super::relay_mirror::digest_of;
 use super::stage::stage_schema;
 use super::tape::Tape;
+
+mod lies;
 
 const NONCE: [u8; 16] = [7; 16];
 const RELAY_NONCE: [u8; 16] = [8; 16];
@@ -80,7 +77,11 @@ impl Play {
         put_challenge(&mut answer, &NONCE, &[3; COOKIE_BYTES]);
         assert_eq!(client.receive(1_000_000, &mut answer), Received::Challenged);
         assert!(client.poll_transmit(1_000_000, &mut out));
-        let second = if tape.one_in(2) { records::schema(tape) } else { stage_schema(2) };
+        let second = if tape.one_in(2) {
+            records::schema(tape)
+        } else {
+            stage_schema(2)
+        };
         let mut play = Play {
             client,
             sealer: secrets.sealer(Direction::Down).unwrap(),
@@ -121,7 +122,10 @@ impl Play {
         }
         let header = out.clone();
         out.put(payload);
-        let tag = self.sealer.seal(number, &header, &mut out[header.len()..]).unwrap();
+        let tag = self
+            .sealer
+            .seal(number, &header, &mut out[header.len()..])
+            .unwrap();
         out.put(&tag);
         out
     }
@@ -133,7 +137,13 @@ impl Play {
 
     fn put_welcome(&self, stream_epoch: u32, out: &mut Vec<u8>) {
         let bytes = schema::encode(self.schema(stream_epoch)).unwrap();
-        Welcome { stream_epoch, lease_us: 4_000_000, idle_us: 30_000_000, schema: &bytes }.encode(out);
+        Welcome {
+            stream_epoch,
+            lease_us: 4_000_000,
+            idle_us: 30_000_000,
+            schema: &bytes,
+        }
+        .encode(out);
     }
 
     fn step(&mut self, tape: &mut Tape<'_>) {
@@ -164,7 +174,9 @@ impl Play {
         }
         if blocks & 8 != 0 {
             flags |= payload::WELCOME;
-            stream_epoch = stream_epoch.saturating_add(tape.below(3)).saturating_sub(tape.below(2));
+            stream_epoch = stream_epoch
+                .saturating_add(tape.below(3))
+                .saturating_sub(tape.below(2));
             self.put_welcome(stream_epoch, &mut bytes);
         }
         if blocks & 4 != 0 {
@@ -186,145 +198,6 @@ impl Play {
         self.deliver(&bytes, tape);
     }
 
-    fn put_messages(&mut self, tape: &mut Tape<'_>, out: &mut Vec<u8>) {
-        let first = self.next_message.wrapping_add(tape.below(4)).wrapping_sub(tape.below(4));
-        let count = 1 + tape.below(5);
-        out.put_varint(first);
-        out.put_u8(count as u8);
-        for _ in 0..count {
-            let mut message = Vec::new();
-            if tape.one_in(4) {
-                message.extend(tape.block(40));
-            } else {
-                let about = Entity { id: tape.value(0, u32::MAX), generation: tape.below(3) };
-                let event = Event {
-                    kind: u16::from(tape.u8()),
-                    critical: false,
-                    entity: tape.one_in(2).then_some(about),
-                    at_us: self.server_us.min((1 << 48) - 1),
-                    payload: tape.block(20).to_vec(),
-                };
-                Message::Event(event).encode(&mut message);
-            }
-            out.put_varint(message.len() as u32);
-            out.put(&message);
-        }
-        self.next_message = first.wrapping_add(count);
-    }
-
-    /// A header: what an honest relay might say next, with any number of lies.
-    fn header(&mut self, tape: &mut Tape<'_>, stream_epoch: u32) -> SnapshotHeader {
-        let lies = tape.u8();
-        let (mut session_epoch, mut generation) = (self.client.session_epoch(), self.client.generation());
-        if session_epoch == 0 {
-            (session_epoch, generation) = (1, 1);
-        }
-        let mut id = self.next_id;
-        match tape.below(6) {
-            0 | 1 => self.next_id = self.next_id.next(),
-            2 => id = id.minus(1),
-            3 => id = id.minus(u32::from(tape.u8())),
-            4 => self.next_id = self.next_id.plus(1 + tape.below(30)),
-            _ => id = id.plus(tape.u32() % (1 << 20)),
-        }
-        let held: Vec<u32> = self.shadow.keys().copied().collect();
-        let before = |other: u32| id.is_after(Tick(other));
-        let mut base = tape.pick(&held).filter(|base| before(*base) && !tape.one_in(6)).map(Tick);
-        let mut commit = None;
-        let mut base_digest = None;
-        if lies & 1 != 0 {
-            commit = self.commit(tape, id);
-            generation = generation.wrapping_add(1);
-            if let Some(commit) = &commit
-                && tape.one_in(2)
-            {
-                base = commit.set().first().map(|held| held.id);
-            }
-        }
-        if lies & 2 != 0 {
-            let table = base.and_then(|base| self.shadow.get(&base.0)).map(|(_, table)| table);
-            let right = table.map_or([0; 2], |table| digest_of(table).0);
-            base_digest = Some(if tape.one_in(4) { [tape.u32(), 1] } else { right });
-        }
-        if lies & 4 != 0 {
-            generation = generation.wrapping_add(tape.below(3)).wrapping_sub(1);
-        }
-        if lies & 8 != 0 {
-            (session_epoch, base, commit) = (session_epoch.wrapping_add(1), None, None);
-            generation = generation.wrapping_add(1);
-        }
-        if lies & 16 != 0 {
-            session_epoch = session_epoch.wrapping_add(tape.below(3)).wrapping_sub(1);
-        }
-        if lies & 32 != 0 {
-            base = Some(id.minus(1 + tape.u32() % i32::MAX as u32));
-        }
-        let part = if lies & 64 != 0 { tape.below(32) as u8 } else { 0 };
-        let shown = tape.u8();
-        SnapshotHeader {
-            stream_epoch: if lies & 128 != 0 { stream_epoch ^ tape.below(4) } else { stream_epoch },
-            session_epoch,
-            generation,
-            id,
-            part,
-            last: shown & 1 == 0,
-            base,
-            server_us: self.server_us.min((1 << 48) - 1).saturating_sub(u64::from(shown >> 6) * 40_000),
-            candidate: shown & 2 == 0,
-            view_complete: shown & 4 != 0,
-            stale: shown & 8 != 0,
-            commit,
-            base_digest,
-            count: 0,
-        }
-    }
-
-    fn commit(&self, tape: &mut Tape<'_>, id: Tick) -> Option<Commit> {
-        let mut set: Vec<Held> = Vec::new();
-        let mut sum = [0u32; 2];
-        let keep = 1 + tape.below(COMMIT_SET_MAX as u32) as usize;
-        let mut held: Vec<(u32, u32)> = self.shadow.iter().map(|(id, (mask, _))| (*id, *mask)).collect();
-        held.sort_by_key(|(other, _)| id.since(Tick(*other)));
-        held.retain(|(other, _)| id.is_after(Tick(*other)));
-        for (other, mask) in held.into_iter().take(keep) {
-            let mask = if tape.one_in(8) { mask ^ 1 << tape.below(32) } else { mask };
-            set.push(Held { id: Tick(other), mask });
-            let [a, b] = digest_of(&self.shadow[&other].1).0;
-            sum = [sum[0].wrapping_add(a), sum[1].wrapping_add(b)];
-        }
-        if tape.one_in(8) {
-            sum[0] ^= tape.u32();
-        }
-        Commit::new(&set, sum)
-    }
-
-    fn body(&self, tape: &mut Tape<'_>, header: &SnapshotHeader) -> (Vec<u8>, u32) {
-        if tape.one_in(8) {
-            return (tape.block(100).to_vec(), tape.below(20));
-        }
-        let schema = self.schema(header.stream_epoch);
-        let empty = Table::new();
-        let table = header.base.and_then(|base| self.shadow.get(&base.0)).map_or(&empty, |(_, table)| table);
-        // The encoder asserts what it writes, so it is only asked for what it may be asked: records of this schema
-        // and of no later time. A base of another stream gives a body of complete records.
-        let layout = Layout::new(schema);
-        let legal = |table: &Table| {
-            table.values().all(|record| {
-                let motion_us = record.motion.map_or(0, |motion| motion.observed_us);
-                let times = [record.born_us, record.segment_us, motion_us];
-                times.iter().all(|at_us| *at_us <= header.server_us) && records::is_within(record, schema)
-            })
-        };
-        let table = if legal(table) { table } else { &empty };
-        let entries = records::entries(tape, schema, table, header.server_us);
-        let mut bytes = records::encode(&layout, table, &entries, header.server_us);
-        if tape.one_in(6) {
-            tape.damage(&mut bytes);
-        }
-        let count = entries.len() as u32 + u32::from(tape.one_in(12));
-        (bytes, count)
-    }
-
     /// Gives the client a sealed payload and checks what it made of it.
     fn deliver(&mut self, bytes: &[u8], tape: &mut Tape<'_>) {
         let skip = [0, 0, 0, 2, 40, 1030][tape.below(6) as usize];
@@ -341,11 +214,19 @@ impl Play {
             Received::Refused(Refusal::Window(_) | Refusal::UnknownStream | Refusal::DistrustedBase) => {
                 assert!(self.client.decoded().is_empty());
                 if bytes[0] == payload::SNAPSHOT {
-                    assert_eq!(replica_fingerprint(&self.client), replica, "a refused snapshot changes nothing");
+                    assert_eq!(
+                        replica_fingerprint(&self.client),
+                        replica,
+                        "a refused snapshot changes nothing"
+                    );
                 }
             }
             Received::Refused(refusal) => {
-                assert_eq!(fingerprint(&self.client), before, "{refusal:?} changed something (TAB2)");
+                assert_eq!(
+                    fingerprint(&self.client),
+                    before,
+                    "{refusal:?} changed something (TAB2)"
+                );
                 assert_eq!(self.client.refusing(), refusing, "{refusal:?}");
             }
             _ => {}
@@ -353,7 +234,10 @@ impl Play {
         if tape.one_in(16) {
             let before = fingerprint(&self.client);
             let repeated = self.client.receive(self.now_us, &mut again);
-            assert!(matches!(repeated, Received::Refused(_)), "a datagram counts once (THREATS 26)");
+            assert!(
+                matches!(repeated, Received::Refused(_)),
+                "a datagram counts once (THREATS 26)"
+            );
             assert_eq!(fingerprint(&self.client), before);
         }
     }
@@ -362,9 +246,15 @@ impl Play {
     fn follow(&mut self, header: &SnapshotHeader, stored: bool) {
         let now = (self.client.session_epoch(), self.client.generation());
         assert!(now >= self.epoch, "epoch and generation never fall (WIN7)");
-        assert_eq!(now, (header.session_epoch, header.generation), "a part is of the client's own window");
+        assert_eq!(
+            now,
+            (header.session_epoch, header.generation),
+            "a part is of the client's own window"
+        );
         let entries = self.client.decoded().to_vec();
-        let base = header.base.map(|base| self.shadow.get(&base.0).expect("a base that is held (TAB1)"));
+        let base = header
+            .base
+            .map(|base| self.shadow.get(&base.0).expect("a base that is held (TAB1)"));
         let mut table = base.map(|(_, table)| table.clone()).unwrap_or_default();
         if now.0 > self.epoch.0 {
             assert!(header.base.is_none());
@@ -374,7 +264,11 @@ impl Play {
             let commit = header.commit.expect("a generation begins with its commit (WIN6)");
             self.shadow.retain(|id, _| commit.find(Tick(*id)).is_some());
             self.fixed.retain(|id, _| commit.find(Tick(*id)).is_some());
-            assert_eq!(self.shadow.len(), commit.set().len(), "the whole set is held (WIN3)");
+            assert_eq!(
+                self.shadow.len(),
+                commit.set().len(),
+                "the whole set is held (WIN3)"
+            );
         }
         self.epoch = now;
         if !stored {
@@ -382,7 +276,10 @@ impl Play {
         }
         match self.shadow.get_mut(&header.id.0) {
             Some((mask, held)) => {
-                assert!(!self.fixed.contains_key(&header.id.0), "a reported table never changes (TAB8)");
+                assert!(
+                    !self.fixed.contains_key(&header.id.0),
+                    "a reported table never changes (TAB8)"
+                );
                 *mask |= 1 << header.part;
                 records::apply(held, &entries);
             }
@@ -404,7 +301,10 @@ impl Play {
             assert!(out.len() <= DATAGRAM_MAX);
             let (clear, sealed) = out.split_at_mut(UP_HEADER_BYTES);
             let low = u32::from_le_bytes(*clear.last_chunk().unwrap());
-            let (_, payload) = self.opener.open(low, clear, sealed).expect("the client's own key");
+            let (_, payload) = self
+                .opener
+                .open(low, clear, sealed)
+                .expect("the client's own key");
             assert_eq!(payload[0], payload::REPORT);
             let mut report = Report::default();
             let mut reader = ByteReader::new(&payload[1..]);
@@ -413,9 +313,14 @@ impl Play {
             // Ids a lie has put further apart than half the range have no order, so there is no report of them.
             let apart = |a: &u32| ids.iter().any(|b| a.wrapping_sub(*b).cast_signed() == i32::MIN);
             let spread = ids.iter().any(|a| {
-                apart(a) || ids.iter().any(|b| ids.iter().any(|c| {
-                    Tick(*a).is_after(Tick(*b)) && Tick(*b).is_after(Tick(*c)) && !Tick(*a).is_after(Tick(*c))
-                }))
+                apart(a)
+                    || ids.iter().any(|b| {
+                        ids.iter().any(|c| {
+                            Tick(*a).is_after(Tick(*b))
+                                && Tick(*b).is_after(Tick(*c))
+                                && !Tick(*a).is_after(Tick(*c))
+                        })
+                    })
             });
             if spread {
                 continue;
@@ -440,9 +345,14 @@ impl Play {
         let mut held = 0;
         for (which, table) in self.client.tables() {
             held += 1;
-            let (mask, expected) = self.shadow.get(&which.id.0).expect("a table of a part that was taken");
+            let (mask, expected) = self
+                .shadow
+                .get(&which.id.0)
+                .expect("a table of a part that was taken");
             assert_eq!(*mask, which.mask);
-            let same = table.records().eq(expected.iter().map(|(slot, record)| (*slot, record)));
+            let same = table
+                .records()
+                .eq(expected.iter().map(|(slot, record)| (*slot, record)));
             assert!(same, "table {} is its base plus its parts (TAB2)", which.id);
         }
         assert!(held <= WINDOW_SLOTS, "THREATS 47");
@@ -457,7 +367,10 @@ impl Play {
             told.push(event);
         }
         assert!(told.len() <= TOLD_MAX);
-        let closed = told.iter().filter(|event| matches!(event, ClientEvent::Closed(_))).count();
+        let closed = told
+            .iter()
+            .filter(|event| matches!(event, ClientEvent::Closed(_)))
+            .count();
         assert!(closed <= 1);
     }
 }

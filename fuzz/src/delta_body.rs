@@ -46,7 +46,9 @@ pub fn run(data: &[u8]) {
         let again = records::encode(&layout, &table, &entries, server_us);
         assert_eq!(again, bytes, "one legal form: {entries:?}");
         records::apply(&mut table, &entries);
-        table.values().for_each(|record| records::assert_within(record, &schema));
+        table
+            .values()
+            .for_each(|record| records::assert_within(record, &schema));
     }
     // A baseline from a later frame, as only a hostile relay can cause: nothing panics.
     let earlier_us = tape.time(server_us, schema.tick_period_us);

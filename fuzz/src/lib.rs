@@ -42,13 +42,49 @@ pub struct Target {
 
 /// Every target.
 pub const TARGETS: [Target; 9] = [
-    Target { name: "relay_datagram", run: relay_datagram::run, seeds: seeds::relay_datagram },
-    Target { name: "relay_payload", run: relay_payload::run, seeds: seeds::relay_payload },
-    Target { name: "client_datagram", run: client_datagram::run, seeds: seeds::client_datagram },
-    Target { name: "client_payload", run: client_payload::run, seeds: seeds::client_payload },
-    Target { name: "delta_body", run: delta_body::run, seeds: seeds::delta_body },
-    Target { name: "schema", run: schema::run, seeds: seeds::schema },
-    Target { name: "upstream_stream", run: upstream_stream::run, seeds: seeds::upstream_stream },
-    Target { name: "origin_sample", run: origin_sample::run, seeds: seeds::origin_sample },
-    Target { name: "trace", run: trace::run, seeds: seeds::trace },
+    Target {
+        name: "relay_datagram",
+        run: relay_datagram::run,
+        seeds: seeds::relay_datagram,
+    },
+    Target {
+        name: "relay_payload",
+        run: relay_payload::run,
+        seeds: seeds::relay_payload,
+    },
+    Target {
+        name: "client_datagram",
+        run: client_datagram::run,
+        seeds: seeds::client_datagram,
+    },
+    Target {
+        name: "client_payload",
+        run: client_payload::run,
+        seeds: seeds::client_payload,
+    },
+    Target {
+        name: "delta_body",
+        run: delta_body::run,
+        seeds: seeds::delta_body,
+    },
+    Target {
+        name: "schema",
+        run: schema::run,
+        seeds: seeds::schema,
+    },
+    Target {
+        name: "upstream_stream",
+        run: upstream_stream::run,
+        seeds: seeds::upstream_stream,
+    },
+    Target {
+        name: "origin_sample",
+        run: origin_sample::run,
+        seeds: seeds::origin_sample,
+    },
+    Target {
+        name: "trace",
+        run: trace::run,
+        seeds: seeds::trace,
+    },
 ];

@@ -26,8 +26,16 @@ fn axis(tape: &mut Tape<'_>) -> Axis {
         3 => 1 + u32::from(tape.u16()),
         _ => 1 + (tape.u32() >> tape.below(31)) / 2,
     };
-    let min = if highest == u32::MAX { 0.0 } else { -f64::from(highest / 2) * step };
-    Axis::new(min, min + f64::from(highest) * step, step).unwrap_or(Axis { min: 0.0, max: 200.0, step: 0.01 })
+    let min = if highest == u32::MAX {
+        0.0
+    } else {
+        -f64::from(highest / 2) * step
+    };
+    Axis::new(min, min + f64::from(highest) * step, step).unwrap_or(Axis {
+        min: 0.0,
+        max: 200.0,
+        step: 0.01,
+    })
 }
 
 fn rate(tape: &mut Tape<'_>, step: f64) -> Rate {
@@ -42,9 +50,15 @@ fn rate(tape: &mut Tape<'_>, step: f64) -> Rate {
 /// A schema that passes its check.
 pub fn schema(tape: &mut Tape<'_>) -> Schema {
     let position = [axis(tape), axis(tape), axis(tape)];
-    let finest = position.iter().map(|axis| axis.step).fold(f64::INFINITY, f64::min);
+    let finest = position
+        .iter()
+        .map(|axis| axis.step)
+        .fold(f64::INFINITY, f64::min);
     let ratio = [2.0, 243.9, 0.0625][tape.below(3) as usize];
-    let class = |query_critical| Class { name: "thing".into(), query_critical };
+    let class = |query_critical| Class {
+        name: "thing".into(),
+        query_critical,
+    };
     let schema = Schema {
         name: "fuzz".into(),
         version: u16::from(tape.u8()),
@@ -55,7 +69,11 @@ pub fn schema(tape: &mut Tape<'_>) -> Schema {
         velocity: (!tape.one_in(4)).then(|| rate(tape, finest * ratio)),
         angular: tape.one_in(3).then(|| rate(tape, 0.01)),
         extras: (0..tape.below(EXTRA_FIELDS_MAX as u32 + 1))
-            .map(|i| ExtraField { name: format!("f{i}"), bits: 1 + tape.below(32) as u8, signed: tape.one_in(2) })
+            .map(|i| ExtraField {
+                name: format!("f{i}"),
+                bits: 1 + tape.below(32) as u8,
+                signed: tape.one_in(2),
+            })
             .collect(),
         classes: vec![class(true); 1 + tape.below(3) as usize],
     };
@@ -89,11 +107,15 @@ pub fn motion(tape: &mut Tape<'_>, schema: &Schema, near: Option<&Motion>, serve
             *part = tape.value(u32::from(*part), u32::from(highest_part(schema.rotation_bits))) as u16;
         }
     }
-    let rates =
-        [(&schema.velocity, &mut motion.velocity, 8), (&schema.angular, &mut motion.angular, 16)];
+    let rates = [
+        (&schema.velocity, &mut motion.velocity, 8),
+        (&schema.angular, &mut motion.angular, 16),
+    ];
     for (rate, values, bit) in rates {
         if let (Some(rate), true) = (rate, parts & bit != 0) {
-            values.iter_mut().for_each(|v| *v = tape.signed(*v, rate.highest()));
+            values
+                .iter_mut()
+                .for_each(|v| *v = tape.signed(*v, rate.highest()));
         }
     }
     motion.at_rest ^= parts & 32 != 0;
@@ -111,7 +133,10 @@ fn extras(tape: &mut Tape<'_>, schema: &Schema, values: &mut [u32; EXTRA_FIELDS_
 
 /// A record of the schema with no time after `server_us`.
 pub fn record(tape: &mut Tape<'_>, schema: &Schema, server_us: u64) -> Record {
-    let entity = Entity { id: tape.value(0, u32::MAX), generation: tape.value(0, u32::MAX) };
+    let entity = Entity {
+        id: tape.value(0, u32::MAX),
+        generation: tape.value(0, u32::MAX),
+    };
     let class = tape.below(schema.classes.len() as u32) as u8;
     let mut record = Record::born(entity, class, tape.time(server_us, schema.tick_period_us));
     record.segment = tape.value(0, u32::MAX);
@@ -130,7 +155,10 @@ pub fn successor(tape: &mut Tape<'_>, schema: &Schema, base: &Record, server_us:
     match (tape.below(8), generation, segment) {
         (1, Some(generation), _) => {
             now = record(tape, schema, server_us);
-            now.entity = Entity { generation, ..base.entity };
+            now.entity = Entity {
+                generation,
+                ..base.entity
+            };
         }
         (2, _, Some(segment)) => {
             (now.segment, now.segment_us) = (segment, tape.time(server_us, schema.tick_period_us));
@@ -180,8 +208,16 @@ fn removal(tape: &mut Tape<'_>, schema: &Schema, server_us: u64) -> Change {
             at_us: tape.time(server_us, schema.tick_period_us),
             reason: tape.u8(),
         },
-        1 => Change::Removed { departure: Departure::LeftView, at_us: server_us, reason: 0 },
-        _ => Change::Removed { departure: Departure::Hidden, at_us: server_us, reason: 0 },
+        1 => Change::Removed {
+            departure: Departure::LeftView,
+            at_us: server_us,
+            reason: 0,
+        },
+        _ => Change::Removed {
+            departure: Departure::Hidden,
+            at_us: server_us,
+            reason: 0,
+        },
     }
 }
 
@@ -196,7 +232,11 @@ pub fn encode(layout: &Layout, table: &Table, entries: &[Entry], server_us: u64)
         match change {
             Change::Update(now) => encode::entry(layout, table.get(slot), now, server_us, &mut writer),
             Change::Complete(now) => encode::complete(layout, now, server_us, &mut writer),
-            Change::Removed { departure, at_us, reason } => {
+            Change::Removed {
+                departure,
+                at_us,
+                reason,
+            } => {
                 encode::remove(*departure, *at_us, *reason, server_us, &mut writer);
             }
             Change::Awake => encode::awake(&mut writer),
@@ -219,7 +259,10 @@ pub fn decode(
 ) -> Result<Vec<Entry>, DecodeError> {
     let mut out = Vec::new();
     let result = decode::body(layout, bytes, count, server_us, |slot| table.get(&slot), &mut out);
-    assert!(result.is_ok() || out.is_empty(), "an error leaves nothing behind (TAB2)");
+    assert!(
+        result.is_ok() || out.is_empty(),
+        "an error leaves nothing behind (TAB2)"
+    );
     result.map(|()| out)
 }
 
@@ -244,7 +287,12 @@ pub fn is_within(record: &Record, schema: &Schema) -> bool {
     usize::from(record.class) < schema.classes.len()
         && record.motion.is_none_or(|motion| motion.check(schema).is_ok())
         && extras
-            .map(|(i, value)| (u64::from(*value), schema.extras.get(i).map_or(0, ExtraField::mask)))
+            .map(|(i, value)| {
+                (
+                    u64::from(*value),
+                    schema.extras.get(i).map_or(0, ExtraField::mask),
+                )
+            })
             .all(|(value, mask)| value <= mask)
 }
 

@@ -14,8 +14,16 @@ use super::stage::{Counted, Stage, path};
 use super::tape::Tape;
 
 fn sources() -> [Path; 4] {
-    let at = |text: &str| Path { remote: text.parse::<SocketAddr>().unwrap(), local: None };
-    [path(40_000), path(40_001), at("192.0.2.7:40000"), at("[2001:db8::7]:40000")]
+    let at = |text: &str| Path {
+        remote: text.parse::<SocketAddr>().unwrap(),
+        local: None,
+    };
+    [
+        path(40_000),
+        path(40_001),
+        at("192.0.2.7:40000"),
+        at("[2001:db8::7]:40000"),
+    ]
 }
 
 thread_local! {
@@ -41,22 +49,51 @@ fn fingerprint(stage: &Stage) -> String {
         stage.shard.open(),
         stage.shard.arena().frames(),
         counters.reports,
-        (counters.sessions_opened, counters.sessions_closed, counters.migrations),
+        (
+            counters.sessions_opened,
+            counters.sessions_closed,
+            counters.migrations
+        ),
         counters.datagrams_sent,
         stage.shard.unserved(),
     );
     for session in stage.shard.sessions() {
         let window = &session.window;
         let held: Vec<_> = window.held().iter().map(|held| held.held).collect();
-        let candidates: Vec<_> = window.candidates().map(|candidate| (candidate.id, candidate.parts)).collect();
+        let candidates: Vec<_> = window
+            .candidates()
+            .map(|candidate| (candidate.id, candidate.parts))
+            .collect();
         let _ = write!(
             text,
             "{:?}",
             (
-                (session.connection, session.path, session.opener.newest(), session.sealer.next_number()),
-                (session.heard_us, session.confirmed, session.sent_us, session.welcomes, session.closing),
-                (window.session_epoch(), window.generation(), window.open_commit(), held, candidates),
-                (session.stream.backlog(), session.heap_bytes(), session.requests.len(), session.tokens),
+                (
+                    session.connection,
+                    session.path,
+                    session.opener.newest(),
+                    session.sealer.next_number()
+                ),
+                (
+                    session.heard_us,
+                    session.confirmed,
+                    session.sent_us,
+                    session.welcomes,
+                    session.closing
+                ),
+                (
+                    window.session_epoch(),
+                    window.generation(),
+                    window.open_commit(),
+                    held,
+                    candidates
+                ),
+                (
+                    session.stream.backlog(),
+                    session.heap_bytes(),
+                    session.requests.len(),
+                    session.tokens
+                ),
             )
         );
     }
@@ -95,10 +132,20 @@ fn play(stage: &mut Stage, tape: &mut Tape<'_>) {
         let (length, first) = (datagram.len(), datagram.first().copied());
         let mut outbox = Counted::default();
         let receipt = stage.shard.receive(now_us, from, &mut datagram, &mut outbox);
-        assert!(outbox.bytes <= length, "an answer is longer than the datagram (THREATS D9)");
-        assert!(outbox.datagrams <= 1 && outbox.to.is_none_or(|to| to == from), "answers go to the source");
+        assert!(
+            outbox.bytes <= length,
+            "an answer is longer than the datagram (THREATS D9)"
+        );
+        assert!(
+            outbox.datagrams <= 1 && outbox.to.is_none_or(|to| to == from),
+            "answers go to the source"
+        );
         if outbox.datagrams > 0 {
-            assert_eq!(first, Some(DatagramKind::Request as u8), "only a request is answered");
+            assert_eq!(
+                first,
+                Some(DatagramKind::Request as u8),
+                "only a request is answered"
+            );
             assert_eq!(receipt, Receipt::Taken);
         }
         if receipt == Receipt::Taken {
@@ -107,6 +154,10 @@ fn play(stage: &mut Stage, tape: &mut Tape<'_>) {
             assert!(handshake, "without a key only handshakes are taken");
         }
     }
-    assert_eq!(stage.shard.take_changes().len(), 0, "no session comes or goes ({changes} before)");
+    assert_eq!(
+        stage.shard.take_changes().len(),
+        0,
+        "no session comes or goes ({changes} before)"
+    );
     assert_eq!(fingerprint(stage), before, "nothing changes");
 }

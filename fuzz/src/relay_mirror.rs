@@ -68,9 +68,15 @@ impl Mirror {
     }
 
     fn snapshot(&mut self, header: &SnapshotHeader, body: &[u8], schema: &Schema) {
-        assert!(header.session_epoch >= self.session_epoch, "session epochs never fall (WIN10)");
+        assert!(
+            header.session_epoch >= self.session_epoch,
+            "session epochs never fall (WIN10)"
+        );
         if header.session_epoch > self.session_epoch {
-            assert!(header.base.is_none() && header.commit.is_none(), "a new epoch begins with nothing (WIN10)");
+            assert!(
+                header.base.is_none() && header.commit.is_none(),
+                "a new epoch begins with nothing (WIN10)"
+            );
             (self.session_epoch, self.stream_epoch) = (header.session_epoch, header.stream_epoch);
             self.sent.clear();
             self.tables.clear();
@@ -78,28 +84,51 @@ impl Mirror {
         let empty = (0, Table::new());
         let (_, base) = match header.base {
             None => &empty,
-            Some(base) => self.tables.get(&base.0).expect("only what is held is named (WIN1)"),
+            Some(base) => self
+                .tables
+                .get(&base.0)
+                .expect("only what is held is named (WIN1)"),
         };
         if let Some(digest) = header.base_digest {
-            assert_eq!(digest, digest_of(base).0, "the base's digest is of the base (DEC9)");
+            assert_eq!(
+                digest,
+                digest_of(base).0,
+                "the base's digest is of the base (DEC9)"
+            );
         }
         if let Some(commit) = &header.commit {
             let mut sum = Digest::EMPTY;
             for held in commit.set() {
-                let (mask, table) = self.tables.get(&held.id.0).expect("only what is held is committed (WIN3)");
+                let (mask, table) = self
+                    .tables
+                    .get(&held.id.0)
+                    .expect("only what is held is committed (WIN3)");
                 assert_eq!(*mask, held.mask, "with the parts of the first report (TAB8)");
                 sum = sum.plus(digest_of(table));
             }
-            assert_eq!(commit.digest, sum.0, "the commit's digest is of its tables (DEC9)");
-            assert!(header.base.is_none_or(|base| commit.find(base).is_some()), "only the set is named (WIN4)");
+            assert_eq!(
+                commit.digest, sum.0,
+                "the commit's digest is of its tables (DEC9)"
+            );
+            assert!(
+                header.base.is_none_or(|base| commit.find(base).is_some()),
+                "only the set is named (WIN4)"
+            );
         }
         let layout = Layout::new(schema);
         let entries = records::decode(&layout, base, body, header.count as usize, header.server_us)
             .expect("a relay's body decodes against the base it names (TAB2)");
-        assert_eq!(records::encode(&layout, base, &entries, header.server_us), body, "in its one form");
+        assert_eq!(
+            records::encode(&layout, base, &entries, header.server_us),
+            body,
+            "in its one form"
+        );
         let sent = self.sent.entry(header.id.0).or_default();
         (sent.base, sent.candidate) = (header.base, header.candidate);
-        assert!(sent.parts.insert(header.part, entries).is_none(), "a part is sent once");
+        assert!(
+            sent.parts.insert(header.part, entries).is_none(),
+            "a part is sent once"
+        );
         self.snapshots += 1;
     }
 
@@ -115,12 +144,18 @@ impl Mirror {
     pub fn compare(&mut self, session: &Session) {
         let epoch = session.window.session_epoch();
         if epoch != self.session_epoch {
-            assert!(session.window.held().is_empty(), "nothing is held of an epoch nobody has seen");
+            assert!(
+                session.window.held().is_empty(),
+                "nothing is held of an epoch nobody has seen"
+            );
             return;
         }
         for held in session.window.held() {
             let (id, mask) = (held.held.id.0, held.held.mask);
-            assert!(self.said.contains(&(epoch, id, mask)), "the relay holds what nobody reported (WIN1)");
+            assert!(
+                self.said.contains(&(epoch, id, mask)),
+                "the relay holds what nobody reported (WIN1)"
+            );
             if let Some((known, _)) = self.tables.get(&id) {
                 assert_eq!(*known, mask, "a table's parts never change (TAB8)");
                 continue;
@@ -129,7 +164,12 @@ impl Mirror {
             assert!(sent.candidate, "only candidates are held");
             let mut table = match sent.base {
                 None => Table::new(),
-                Some(base) => self.tables.get(&base.0).expect("on a base that is held").1.clone(),
+                Some(base) => self
+                    .tables
+                    .get(&base.0)
+                    .expect("on a base that is held")
+                    .1
+                    .clone(),
             };
             for (part, entries) in &sent.parts {
                 if mask >> part & 1 == 1 {
@@ -138,7 +178,8 @@ impl Mirror {
             }
             self.tables.insert(id, (mask, table));
         }
-        self.tables.retain(|id, _| session.window.find(Tick(*id)).is_some());
+        self.tables
+            .retain(|id, _| session.window.find(Tick(*id)).is_some());
         let tables = &self.tables;
         let waits = |id: &u32| session.window.candidates().any(|candidate| candidate.id.0 == *id);
         self.sent.retain(|id, _| waits(id) || tables.contains_key(id));
@@ -147,5 +188,7 @@ impl Mirror {
 
 /// The digest of a table, from its records.
 pub fn digest_of(table: &Table) -> Digest {
-    table.values().fold(Digest::EMPTY, |sum, record| sum.plus(Digest::of(record)))
+    table
+        .values()
+        .fold(Digest::EMPTY, |sum, record| sum.plus(Digest::of(record)))
 }

@@ -34,7 +34,13 @@ pub fn run(data: &[u8]) {
     let mut stage = Stage::new(1 + tape.below(ENTITIES_MAX as u32), first);
     stage.join();
     let seat = Seat::join(&mut stage, path(50_000), [9; 16]);
-    let mut play = Play { stage, seat, mirror: Mirror::default(), skips: 0, sessions: 1 };
+    let mut play = Play {
+        stage,
+        seat,
+        mirror: Mirror::default(),
+        skips: 0,
+        sessions: 1,
+    };
     for _ in 0..STEPS {
         if tape.is_over() {
             break;
@@ -84,7 +90,10 @@ impl Play {
         }
         let mut leave = self.seat.seal(&[payload::CLOSE, 1], 0);
         self.stage.receive(self.seat.path, &mut leave);
-        assert!(self.stage.session(self.seat.connection).is_none(), "who leaves is gone");
+        assert!(
+            self.stage.session(self.seat.connection).is_none(),
+            "who leaves is gone"
+        );
         self.sessions += 1;
         self.seat = Seat::join(&mut self.stage, path(50_000), [9 + self.sessions; 16]);
         self.mirror = Mirror::default();
@@ -93,9 +102,12 @@ impl Play {
     fn read_mail(&mut self) {
         for (_, mut datagram) in std::mem::take(&mut self.stage.mail) {
             // Mail of a session that was left does not open any more.
-            let Some(payload) = self.seat.open(&mut datagram) else { continue };
+            let Some(payload) = self.seat.open(&mut datagram) else {
+                continue;
+            };
             let frame = self.stage.frame();
-            self.mirror.receive(payload, &frame.schema, self.stage.session(self.seat.connection));
+            self.mirror
+                .receive(payload, &frame.schema, self.stage.session(self.seat.connection));
         }
         if let Some(session) = self.stage.session(self.seat.connection) {
             self.mirror.compare(session);
@@ -104,7 +116,9 @@ impl Play {
 
     /// Sends a report, well-behaved or lying.
     fn say(&mut self, tape: &mut Tape<'_>, honest: bool) {
-        let Some(session) = self.stage.session(self.seat.connection) else { return };
+        let Some(session) = self.stage.session(self.seat.connection) else {
+            return;
+        };
         let mut bytes = vec![payload::REPORT];
         let report = if honest {
             honest_report(tape, session, self.mirror.stream_epoch)
@@ -120,7 +134,11 @@ impl Play {
 
     fn send(&mut self, payload: &[u8], tape: &mut Tape<'_>) {
         let skip = [0, 0, 0, 1, 70, 1100][tape.below(6) as usize];
-        let from = if tape.one_in(8) { path(50_001) } else { self.seat.path };
+        let from = if tape.one_in(8) {
+            path(50_001)
+        } else {
+            self.seat.path
+        };
         let reports = self.stage.shard.counters().reports;
         let known = self.stage.session(self.seat.connection).is_some();
         let mut datagram = self.seat.seal(payload, skip);
@@ -133,14 +151,18 @@ impl Play {
         }
         let mut report = Report::default();
         let behind = 1 + usize::from(payload[0] & payload::CLOSE != 0);
-        report.decode_into(&mut ByteReader::new(&payload[behind..])).expect("the relay has read it");
+        report
+            .decode_into(&mut ByteReader::new(&payload[behind..]))
+            .expect("the relay has read it");
         if let Some(session) = self.stage.session(self.seat.connection) {
             self.mirror.reported(&report, session);
         }
     }
 
     fn check(&self) {
-        let Some(session) = self.stage.session(self.seat.connection) else { return };
+        let Some(session) = self.stage.session(self.seat.connection) else {
+            return;
+        };
         let window = &session.window;
         assert!(window.in_use() <= WINDOW_SLOTS, "THREATS 63: at most 32 places");
         assert!(session.requests.len() <= RECORD_REQUESTS_MAX);
@@ -148,8 +170,15 @@ impl Play {
         // OPS5: two bytes a slot and table, and as much, with growth, for what a candidate holds.
         let slots = self.stage.frame().slot_count().max(64);
         let (tables, _) = session.heap_bytes();
-        assert!(tables <= WINDOW_SLOTS * (slots * 8 + 256), "{tables} bytes for {slots} slots");
-        assert_eq!(self.stage.shard.counters().withheld[0], 0, "WIN8: never for want of a slot");
+        assert!(
+            tables <= WINDOW_SLOTS * (slots * 8 + 256),
+            "{tables} bytes for {slots} slots"
+        );
+        assert_eq!(
+            self.stage.shard.counters().withheld[0],
+            0,
+            "WIN8: never for want of a slot"
+        );
     }
 }
 
@@ -170,9 +199,16 @@ fn honest_report(tape: &mut Tape<'_>, session: &Session, stream_epoch: u32) -> R
     let subset = tape.u8();
     let mut known: Vec<Held> = window.held().iter().map(|held| held.held).collect();
     for candidate in window.candidates() {
-        let mask = if subset & 1 == 0 { candidate.parts } else { candidate.parts & u32::from(subset >> 1) };
+        let mask = if subset & 1 == 0 {
+            candidate.parts
+        } else {
+            candidate.parts & u32::from(subset >> 1)
+        };
         if mask != 0 {
-            known.push(Held { id: candidate.id, mask });
+            known.push(Held {
+                id: candidate.id,
+                mask,
+            });
         }
     }
     push_falling(&mut report.held, known);
@@ -211,7 +247,9 @@ fn lying_report(tape: &mut Tape<'_>, session: &Session, stream_epoch: u32) -> Re
     }
     if what & 64 != 0 {
         for _ in 0..tape.below(1 + RECORD_REQUESTS_MAX as u32) {
-            report.requests.push((tape.value(0, u32::MAX), tape.value(0, u32::MAX)));
+            report
+                .requests
+                .push((tape.value(0, u32::MAX), tape.value(0, u32::MAX)));
         }
     }
     if what & 128 != 0 {
@@ -227,14 +265,26 @@ fn lying_list(tape: &mut Tape<'_>, session: &Session) -> HeldList {
     let window = &session.window;
     let newest = session.served.unwrap_or(Tick(0));
     let held: Vec<Held> = window.held().iter().map(|held| held.held).collect();
-    let sent: Vec<Held> = window.candidates().map(|c| Held { id: c.id, mask: c.parts }).collect();
+    let sent: Vec<Held> = window
+        .candidates()
+        .map(|c| Held {
+            id: c.id,
+            mask: c.parts,
+        })
+        .collect();
     let mut list = Vec::new();
     for _ in 0..tape.below(WINDOW_SLOTS as u32 + 1) {
         let mut one = match tape.below(5) {
             0 | 1 => tape.pick(&sent),
             2 => tape.pick(&held),
-            3 => Some(Held { id: newest.minus(u32::from(tape.u8())).plus(16), mask: 1 }),
-            _ => Some(Held { id: newest.plus(tape.u32()), mask: tape.u32() }),
+            3 => Some(Held {
+                id: newest.minus(u32::from(tape.u8())).plus(16),
+                mask: 1,
+            }),
+            _ => Some(Held {
+                id: newest.plus(tape.u32()),
+                mask: tape.u32(),
+            }),
         }
         .unwrap_or(Held { id: newest, mask: 1 });
         match tape.below(6) {
@@ -251,7 +301,11 @@ fn lying_list(tape: &mut Tape<'_>, session: &Session) -> HeldList {
 
 /// The list in falling order of id, each once.
 fn push_falling(to: &mut HeldList, mut list: Vec<Held>) {
-    let Some(newest) = list.iter().map(|held| held.id).reduce(|a, b| if b.is_after(a) { b } else { a }) else {
+    let Some(newest) = list
+        .iter()
+        .map(|held| held.id)
+        .reduce(|a, b| if b.is_after(a) { b } else { a })
+    else {
         return;
     };
     list.sort_by_key(|held| newest.since(held.id).cast_unsigned());

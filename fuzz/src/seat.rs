@@ -60,7 +60,10 @@ impl Seat {
         out.put_u32(number as u32);
         let header = out.clone();
         out.put(payload);
-        let tag = self.sealer.seal(number, &header, &mut out[header.len()..]).unwrap();
+        let tag = self
+            .sealer
+            .seal(number, &header, &mut out[header.len()..])
+            .unwrap();
         out.put(&tag);
         out
     }
@@ -74,6 +77,9 @@ impl Seat {
         };
         let (clear, sealed) = datagram.split_at_mut_checked(clear)?;
         let low = u32::from_le_bytes(clear.last_chunk().copied()?);
-        self.opener.open(low, clear, sealed).ok().map(|(_, payload)| &*payload)
+        self.opener
+            .open(low, clear, sealed)
+            .ok()
+            .map(|(_, payload)| &*payload)
     }
 }

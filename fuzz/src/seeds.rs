@@ -30,7 +30,11 @@ pub fn relay_datagram() -> Vec<Vec<u8>> {
     ink.u8(0);
     for kind in 0..7 {
         for length in [0, 12, 60] {
-            ink.u8(0).u8(1).u8(kind).u16(length).noise(u64::from(kind), usize::from(length));
+            ink.u8(0)
+                .u8(1)
+                .u8(kind)
+                .u16(length)
+                .noise(u64::from(kind), usize::from(length));
         }
     }
     seeds.push(ink.0);
@@ -63,7 +67,14 @@ pub fn relay_payload() -> Vec<Vec<u8>> {
     let mut ink = Ink::default();
     ink.u8(1).u8(47);
     for step in 0..24u8 {
-        ink.u8(0).u8(0).u8(0x1C).u8(step).u8(3).u8(0xE1 | step * 2).u8(0).u8(0);
+        ink.u8(0)
+            .u8(0)
+            .u8(0x1C)
+            .u8(step)
+            .u8(3)
+            .u8(0xE1 | step * 2)
+            .u8(0)
+            .u8(0);
         if step % 5 == 4 {
             ink.u8(8).u8(1).u8(40);
         }
@@ -73,7 +84,17 @@ pub fn relay_payload() -> Vec<Vec<u8>> {
     let mut ink = Ink::default();
     ink.u8(0).u8(8);
     for step in 0..30u8 {
-        ink.u8(0).u8(0).u8(0x10).u8(5).u8(8).u8(step % 5).u8(1).u8(0).u8(0).u8(0).u8(0);
+        ink.u8(0)
+            .u8(0)
+            .u8(0x10)
+            .u8(5)
+            .u8(8)
+            .u8(step % 5)
+            .u8(1)
+            .u8(0)
+            .u8(0)
+            .u8(0)
+            .u8(0);
     }
     seeds.push(ink.0);
     seeds
@@ -85,7 +106,15 @@ pub fn client_payload() -> Vec<Vec<u8>> {
     let mut ink = Ink::default();
     ink.u8(0).u8(0);
     for step in 0..24u64 {
-        ink.u8(0).u8(0).u8(2).u8(0).u8(0).u8(0).noise(step, 30).u8(5).u8(9);
+        ink.u8(0)
+            .u8(0)
+            .u8(2)
+            .u8(0)
+            .u8(0)
+            .u8(0)
+            .noise(step, 30)
+            .u8(5)
+            .u8(9);
     }
     seeds.push(ink.0);
     seeds

@@ -29,7 +29,10 @@ pub const ENTITIES_MAX: usize = 48;
 
 /// A path to the relay from a port of this host.
 pub fn path(port: u16) -> Path {
-    Path { remote: SocketAddr::from(([127, 0, 0, 1], port)), local: None }
+    Path {
+        remote: SocketAddr::from(([127, 0, 0, 1], port)),
+        local: None,
+    }
 }
 
 /// The stage's schema: velocity, extra fields, resting.
@@ -43,8 +46,15 @@ pub fn stage_schema(version: u16) -> Schema {
         rotation_bits: 9,
         velocity: Some(Rate::new(50.0, 0.02).unwrap()),
         angular: None,
-        extras: vec![ExtraField { name: "health".into(), bits: 10, signed: true }],
-        classes: vec![Class { name: "thing".into(), query_critical: true }],
+        extras: vec![ExtraField {
+            name: "health".into(),
+            bits: 10,
+            signed: true,
+        }],
+        classes: vec![Class {
+            name: "thing".into(),
+            query_critical: true,
+        }],
     }
 }
 
@@ -106,7 +116,10 @@ impl Stage {
     }
 
     fn populate(&mut self, entities: u32) {
-        let mut update = TickUpdate { server_us: self.server_us, ..TickUpdate::default() };
+        let mut update = TickUpdate {
+            server_us: self.server_us,
+            ..TickUpdate::default()
+        };
         for _ in 0..entities {
             self.spawn(&mut update);
         }
@@ -117,11 +130,20 @@ impl Stage {
         if self.alive.len() >= ENTITIES_MAX {
             return;
         }
-        let entity = Entity { id: self.next_id, generation: 0 };
+        let entity = Entity {
+            id: self.next_id,
+            generation: 0,
+        };
         self.next_id += 1;
         self.alive.push(entity);
-        update.spawned.push(Spawn { entity, class: 0, at_us: update.server_us });
-        update.observed.push(observation(entity, 0, 0, update.server_us, self.next_id));
+        update.spawned.push(Spawn {
+            entity,
+            class: 0,
+            at_us: update.server_us,
+        });
+        update
+            .observed
+            .push(observation(entity, 0, 0, update.server_us, self.next_id));
     }
 
     /// The newest frame.
@@ -131,7 +153,9 @@ impl Stage {
 
     /// The session at a path of the stage.
     pub fn session(&self, connection: u64) -> Option<&Session> {
-        self.shard.sessions().find(|session| session.connection == connection)
+        self.shard
+            .sessions()
+            .find(|session| session.connection == connection)
     }
 
     /// The origin comes back with a new epoch, and every second time with another schema.
@@ -148,7 +172,10 @@ impl Stage {
 
     fn publish(&mut self, update: &TickUpdate) {
         self.tick = self.tick.next();
-        let frame = self.world.advance(self.tick, update).expect("the stage's ticks are legal");
+        let frame = self
+            .world
+            .advance(self.tick, update)
+            .expect("the stage's ticks are legal");
         assert!(self.world.refused().is_empty(), "{:?}", self.world.refused());
         self.frame = Some(Arc::clone(&frame));
         self.shard.publish(frame, &self.schema_bytes);
@@ -174,17 +201,31 @@ impl Stage {
         self.origin_tick += 1;
         self.server_us += step_us;
         self.now_us += step_us;
-        let mut update =
-            TickUpdate { origin_tick: self.origin_tick, server_us: self.server_us, ..TickUpdate::default() };
+        let mut update = TickUpdate {
+            origin_tick: self.origin_tick,
+            server_us: self.server_us,
+            ..TickUpdate::default()
+        };
         let what = tape.u8();
         if what & 1 != 0 && !self.alive.is_empty() {
             let at = tape.below(self.alive.len() as u32) as usize;
             let entity = self.alive.swap_remove(at);
-            update.despawned.push(Despawn { entity, at_us: self.server_us, reason: what });
+            update.despawned.push(Despawn {
+                entity,
+                at_us: self.server_us,
+                reason: what,
+            });
             if what & 2 != 0 {
-                let entity = Entity { generation: entity.generation + 1, ..entity };
+                let entity = Entity {
+                    generation: entity.generation + 1,
+                    ..entity
+                };
                 self.alive.push(entity);
-                update.spawned.push(Spawn { entity, class: 0, at_us: self.server_us });
+                update.spawned.push(Spawn {
+                    entity,
+                    class: 0,
+                    at_us: self.server_us,
+                });
             }
         }
         if what & 4 != 0 {
@@ -195,7 +236,9 @@ impl Stage {
             let segment = self.world.record(*entity).map_or(0, |(_, record)| record.segment);
             if update.observed.iter().all(|other| other.entity != *entity) {
                 let n = u32::from(what) + self.origin_tick as u32;
-                update.observed.push(observation(*entity, segment, 0, self.server_us, n));
+                update
+                    .observed
+                    .push(observation(*entity, segment, 0, self.server_us, n));
             }
         }
         if what & 8 != 0 {
@@ -206,10 +249,20 @@ impl Stage {
     }
 
     fn extra_items(&mut self, what: u8, update: &mut TickUpdate) {
-        let Some(entity) = self.alive.get(usize::from(what) % self.alive.len().max(1)).copied() else { return };
+        let Some(entity) = self
+            .alive
+            .get(usize::from(what) % self.alive.len().max(1))
+            .copied()
+        else {
+            return;
+        };
         let mut values = [0; ackline::limits::EXTRA_FIELDS_MAX];
         values[0] = u32::from(what) * 4;
-        update.extras.push(ExtraUpdate { entity, mask: 1, values });
+        update.extras.push(ExtraUpdate {
+            entity,
+            mask: 1,
+            values,
+        });
         update.events.push(Event {
             kind: 1,
             critical: true,
@@ -254,7 +307,10 @@ impl Stage {
                 self.captured.1.push(bytes.clone());
             }
             let received = self.honest.receive(self.now_us, &mut bytes);
-            assert!(!matches!(received, Received::Refused(_)), "the honest client refused: {received:?}");
+            assert!(
+                !matches!(received, Received::Refused(_)),
+                "the honest client refused: {received:?}"
+            );
         }
     }
 
@@ -274,7 +330,13 @@ impl Stage {
         assert_eq!(self.honest.state(), SessionState::Connected);
         let frame = self.frame.as_ref().unwrap();
         assert_eq!(self.honest.stream_epoch(), frame.stream_epoch);
-        assert!(self.honest.display().records().map(|(slot, record, _)| (slot, record)).eq(frame.records()));
+        assert!(
+            self.honest
+                .display()
+                .records()
+                .map(|(slot, record, _)| (slot, record))
+                .eq(frame.records())
+        );
     }
 }
 
@@ -286,7 +348,10 @@ fn observation(entity: Entity, segment: u32, segment_us: u64, server_us: u64, n:
         motion: Some(Motion {
             observed_us: server_us,
             position: [(entity.id * 31 + n * 3) % 20_000, entity.id % 20_000, n % 20_000],
-            rotation: Rotation { largest: 3, parts: [(n % 511) as u16, 255, 255] },
+            rotation: Rotation {
+                largest: 3,
+                parts: [(n % 511) as u16, 255, 255],
+            },
             velocity: [3, (entity.id % 50) as i32, 0],
             angular: [0; 3],
             at_rest: false,

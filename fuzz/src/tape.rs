@@ -54,7 +54,11 @@ impl<'a> Tape<'a> {
 
     /// A number below `end`, from one byte where that is enough.
     pub fn below(&mut self, end: u32) -> u32 {
-        if end <= 256 { u32::from(self.u8()) % end.max(1) } else { self.u32() % end }
+        if end <= 256 {
+            u32::from(self.u8()) % end.max(1)
+        } else {
+            self.u32() % end
+        }
     }
 
     /// True for one of `count` choices, never on a tape that is over.
@@ -64,14 +68,22 @@ impl<'a> Tape<'a> {
 
     /// At most `max` bytes behind their count.
     pub fn block(&mut self, max: usize) -> &'a [u8] {
-        let count = if max > 255 { usize::from(self.u16()) } else { usize::from(self.u8()) };
+        let count = if max > 255 {
+            usize::from(self.u16())
+        } else {
+            usize::from(self.u8())
+        };
         self.take(count % (max + 1))
     }
 
     /// One of a list.
     pub fn pick<T: Copy>(&mut self, list: &[T]) -> Option<T> {
         let end = u32::try_from(list.len()).unwrap_or(u32::MAX);
-        if end == 0 { None } else { list.get(self.below(end) as usize).copied() }
+        if end == 0 {
+            None
+        } else {
+            list.get(self.below(end) as usize).copied()
+        }
     }
 
     /// A number up to `highest`, often `near` or on an edge.
@@ -112,7 +124,11 @@ impl<'a> Tape<'a> {
     /// Damages bytes: flips, cuts, insertions. Nothing on a tape that is over.
     pub fn damage(&mut self, bytes: &mut Vec<u8>) {
         for _ in 0..self.below(4) {
-            let at = if bytes.is_empty() { 0 } else { usize::from(self.u16()) % bytes.len() };
+            let at = if bytes.is_empty() {
+                0
+            } else {
+                usize::from(self.u16()) % bytes.len()
+            };
             match self.below(5) {
                 0 if !bytes.is_empty() => bytes[at] ^= 1 << self.below(8),
                 1 if !bytes.is_empty() => bytes[at] = self.u8(),

@@ -9,8 +9,14 @@ use ackline::trace::world::{TraceOptions, TraceWorld};
 
 /// The first byte says what follows: odd a zstd stream, even its plain text.
 pub fn run(data: &[u8]) {
-    let Some((kind, bytes)) = data.split_first() else { return };
-    let stream = if kind & 1 == 1 { bytes.to_vec() } else { stored(bytes) };
+    let Some((kind, bytes)) = data.split_first() else {
+        return;
+    };
+    let stream = if kind & 1 == 1 {
+        bytes.to_vec()
+    } else {
+        stored(bytes)
+    };
     let reader = match TraceReader::from_stream("fuzz", Cursor::new(stream.clone())) {
         Ok(reader) => reader,
         Err(error) => return one_sentence(&error),
@@ -26,7 +32,9 @@ pub fn run(data: &[u8]) {
             Err(error) => return one_sentence(&error),
         }
     }
-    let options = TraceOptions { gap_limit: if kind & 2 == 0 { None } else { Some(0.25) } };
+    let options = TraceOptions {
+        gap_limit: if kind & 2 == 0 { None } else { Some(0.25) },
+    };
     let reader = TraceReader::from_stream("fuzz", Cursor::new(stream)).expect("it was read before");
     let world = match TraceWorld::read(reader, &options) {
         Ok(world) => world,
@@ -36,13 +44,21 @@ pub fn run(data: &[u8]) {
     let mut publisher = Publisher::new(world.schema().clone(), 1, 1, 0).expect("a trace's schema is legal");
     for sample in world.play(true).take(world.samples().len() * 2) {
         let published = publisher.publish(&sample, 0);
-        assert!(published.errors.is_empty() && published.message.is_some(), "{:?}", published.errors);
+        assert!(
+            published.errors.is_empty() && published.message.is_some(),
+            "{:?}",
+            published.errors
+        );
     }
 }
 
 fn one_sentence(error: &TraceError) {
     let text = error.to_string();
-    assert!(!text.is_empty() && text.len() < 4096, "{} bytes of error", text.len());
+    assert!(
+        !text.is_empty() && text.len() < 4096,
+        "{} bytes of error",
+        text.len()
+    );
 }
 
 /// A zstd frame that stores its content as it is (RFC 8878, raw blocks).

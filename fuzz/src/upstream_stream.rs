@@ -55,7 +55,14 @@ fn at_the_relay(tape: &mut Tape<'_>) {
         streams: 0,
         given: None,
     };
-    let schemas = [stage_schema(1), if tape.one_in(2) { records::schema(tape) } else { stage_schema(2) }];
+    let schemas = [
+        stage_schema(1),
+        if tape.one_in(2) {
+            records::schema(tape)
+        } else {
+            stage_schema(2)
+        },
+    ];
     let (mut run, mut number, mut server_us) = ((1, 1), 0, 0);
     let mut greeting = relay.subscriber.start();
     assert!(ToOrigin::decode(&greeting.split_off(4)).is_ok());
@@ -68,7 +75,11 @@ fn at_the_relay(tape: &mut Tape<'_>) {
             0..=3 => {
                 number += 1;
                 server_us += 50_000 * u64::from(tape.below(4));
-                let schema = relay.world.as_ref().map_or(&schemas[0], |world| world.schema()).clone();
+                let schema = relay
+                    .world
+                    .as_ref()
+                    .map_or(&schemas[0], |world| world.schema())
+                    .clone();
                 let update = update(tape, &schema, &mut number, server_us, relay.world.as_ref());
                 let mut bytes = encoded(&FromOrigin::Tick(update));
                 if tape.one_in(4) {
@@ -83,13 +94,19 @@ fn at_the_relay(tape: &mut Tape<'_>) {
                 1 => encoded(&FromOrigin::End),
                 2 => {
                     let text = String::from_utf8_lossy(tape.block(100)).into_owned();
-                    encoded(&FromOrigin::Refuse(Refuse { code: RefuseCode::from_number(tape.u16()), text }))
+                    encoded(&FromOrigin::Refuse(Refuse {
+                        code: RefuseCode::from_number(tape.u16()),
+                        text,
+                    }))
                 }
                 _ => hello(run, &schemas[0]),
             },
             _ => {
                 relay.reconnect();
-                run = (run.0 + u64::from(tape.below(3)) - u64::from(tape.one_in(5)), u64::from(tape.below(3)));
+                run = (
+                    run.0 + u64::from(tape.below(3)) - u64::from(tape.one_in(5)),
+                    u64::from(tape.below(3)),
+                );
                 let schema = &schemas[tape.below(2) as usize];
                 let mut bytes = hello(run, schema);
                 if tape.one_in(3) {
@@ -105,7 +122,13 @@ fn at_the_relay(tape: &mut Tape<'_>) {
 
 fn hello((epoch, boot): (u64, u64), schema: &Schema) -> Vec<u8> {
     let schema = ackline::delta::schema::encode(schema).unwrap();
-    encoded(&FromOrigin::Hello(Hello { epoch, boot, clock_id: 5, accepts: 0, schema }))
+    encoded(&FromOrigin::Hello(Hello {
+        epoch,
+        boot,
+        clock_id: 5,
+        accepts: 0,
+        schema,
+    }))
 }
 
 fn encoded(message: &FromOrigin) -> Vec<u8> {
@@ -173,7 +196,10 @@ impl Relay {
                 }
             }
             SubscriberEvent::Tick(update) => {
-                assert!(self.given.is_some() || update.keyframe, "the first tick is a keyframe");
+                assert!(
+                    self.given.is_some() || update.keyframe,
+                    "the first tick is a keyframe"
+                );
                 let rises = self.given.is_none_or(|last| {
                     update.origin_tick > last || (update.keyframe && update.origin_tick == last)
                 });
@@ -182,7 +208,10 @@ impl Relay {
                 self.advance(&update);
             }
             SubscriberEvent::Refused(text) | SubscriberEvent::Malformed(text) => {
-                assert!(text.len() < 1024 && !text.chars().any(char::is_control), "one plain sentence: {text:?}");
+                assert!(
+                    text.len() < 1024 && !text.chars().any(char::is_control),
+                    "one plain sentence: {text:?}"
+                );
             }
             SubscriberEvent::Ended => assert!(self.subscriber.is_closed()),
         }
@@ -193,12 +222,18 @@ impl Relay {
         self.tick = self.tick.next();
         let before = world.live();
         let Some(frame) = world.advance(self.tick, update) else {
-            assert_eq!((world.refused().len(), world.live()), (1, before), "a tick refused whole changes nothing");
+            assert_eq!(
+                (world.refused().len(), world.live()),
+                (1, before),
+                "a tick refused whole changes nothing"
+            );
             return;
         };
         assert_eq!(frame.live(), frame.alive().len());
         assert_eq!(frame.live(), frame.records().count());
-        let sum = frame.records().fold(Digest::EMPTY, |sum, (_, record)| sum.plus(Digest::of(record)));
+        let sum = frame
+            .records()
+            .fold(Digest::EMPTY, |sum, (_, record)| sum.plus(Digest::of(record)));
         assert_eq!(frame.digest(), sum, "the digest is kept up");
         for (_, record) in frame.records() {
             records::assert_within(record, &frame.schema);
@@ -214,7 +249,11 @@ fn rebuilds(world: &World, frame: &Frame) {
     let keyframe = world.keyframe(7);
     let mut bytes = encoded(&FromOrigin::Tick(keyframe.clone()));
     let read = FromOrigin::decode(&bytes.split_off(4));
-    assert_eq!(read, Ok(Some(FromOrigin::Tick(keyframe.clone()))), "a keyframe travels");
+    assert_eq!(
+        read,
+        Ok(Some(FromOrigin::Tick(keyframe.clone()))),
+        "a keyframe travels"
+    );
     let mut other = World::new(Arc::clone(world.schema()), 1, 8);
     let rebuilt = other.advance(Tick(1), &keyframe).expect("a keyframe is taken");
     assert_eq!(other.refused(), [], "a keyframe of a world is taken whole");
@@ -236,7 +275,10 @@ fn says(before: Option<&Frame>, frame: &Frame) {
     let mut entries = Vec::new();
     for (slot, record) in frame.records() {
         if base.get(&slot) != Some(record) {
-            entries.push(Entry { slot, change: Change::Update(*record) });
+            entries.push(Entry {
+                slot,
+                change: Change::Update(*record),
+            });
         }
     }
     let bytes = records::encode(&layout, &base, &entries, frame.server_us);
@@ -263,27 +305,51 @@ fn update(
     }
     let mut update = TickUpdate {
         origin_tick: *number,
-        server_us: if tape.one_in(12) { tape.u64() % (1 << 48) } else { server_us },
+        server_us: if tape.one_in(12) {
+            tape.u64() % (1 << 48)
+        } else {
+            server_us
+        },
         published_us: u64::from(tape.u8()),
         keyframe: world.is_none_or(|world| world.live() == 0) || tape.one_in(8),
         ..TickUpdate::default()
     };
     let server_us = update.server_us;
-    let entity = |tape: &mut Tape<'_>| Entity { id: tape.below(8), generation: tape.below(3) };
+    let entity = |tape: &mut Tape<'_>| Entity {
+        id: tape.below(8),
+        generation: tape.below(3),
+    };
     let time = |tape: &mut Tape<'_>| {
-        if tape.one_in(8) { tape.u64() % (1 << 48) } else { tape.time(server_us, schema.tick_period_us) }
+        if tape.one_in(8) {
+            tape.u64() % (1 << 48)
+        } else {
+            tape.time(server_us, schema.tick_period_us)
+        }
     };
     for _ in 0..tape.below(3) {
-        update.despawned.push(Despawn { entity: entity(tape), at_us: time(tape), reason: tape.u8() });
+        update.despawned.push(Despawn {
+            entity: entity(tape),
+            at_us: time(tape),
+            reason: tape.u8(),
+        });
     }
     for _ in 0..tape.below(5) {
         let class = tape.below(schema.classes.len() as u32 + 1) as u8;
-        update.spawned.push(Spawn { entity: entity(tape), class, at_us: time(tape) });
+        update.spawned.push(Spawn {
+            entity: entity(tape),
+            class,
+            at_us: time(tape),
+        });
     }
     for _ in 0..tape.below(6) {
         let motion = (!tape.one_in(4)).then(|| observed(tape, schema, server_us));
         let segment = tape.value(0, u32::MAX);
-        update.observed.push(Observation { entity: entity(tape), segment, segment_us: time(tape), motion });
+        update.observed.push(Observation {
+            entity: entity(tape),
+            segment,
+            segment_us: time(tape),
+            motion,
+        });
     }
     for _ in 0..tape.below(3) {
         let (mask, mut values) = (tape.u8(), [0; ackline::limits::EXTRA_FIELDS_MAX]);
@@ -292,13 +358,23 @@ fn update(
                 *value = tape.value(0, schema.extras.get(i).map_or(9, |field| field.mask() as u32));
             }
         }
-        update.extras.push(ExtraUpdate { entity: entity(tape), mask, values });
+        update.extras.push(ExtraUpdate {
+            entity: entity(tape),
+            mask,
+            values,
+        });
     }
     for _ in 0..tape.below(3) {
         let about = tape.one_in(2).then(|| entity(tape));
         let payload = tape.block(30).to_vec();
         let kind = tape.u16();
-        update.events.push(Event { kind, critical: tape.one_in(2), entity: about, at_us: server_us, payload });
+        update.events.push(Event {
+            kind,
+            critical: tape.one_in(2),
+            entity: about,
+            at_us: server_us,
+            payload,
+        });
     }
     update
 }
@@ -307,7 +383,12 @@ fn observed(tape: &mut Tape<'_>, schema: &Schema, server_us: u64) -> Motion {
     let mut motion = records::motion(tape, schema, None, server_us);
     match tape.below(10) {
         6 => motion.position[0] = tape.u32(),
-        7 => motion.rotation = Rotation { largest: tape.u8(), parts: [tape.u16(), 0, 0] },
+        7 => {
+            motion.rotation = Rotation {
+                largest: tape.u8(),
+                parts: [tape.u16(), 0, 0],
+            }
+        }
         8 => motion.velocity[1] = tape.u32().cast_signed(),
         9 => motion.observed_us = tape.u64() % (1 << 48),
         _ => {}
@@ -318,7 +399,11 @@ fn observed(tape: &mut Tape<'_>, schema: &Schema, server_us: u64) -> Motion {
 /// Hostile subscribers at an origin.
 fn at_the_origin(tape: &mut Tape<'_>) {
     let mut publisher = Publisher::new(stage_schema(1), 1, 1, 0).unwrap();
-    let token = if tape.one_in(2) { b"key".to_vec() } else { Vec::new() };
+    let token = if tape.one_in(2) {
+        b"key".to_vec()
+    } else {
+        Vec::new()
+    };
     let mut subscribers = Subscribers::new(token.clone());
     let mut ids = vec![subscribers.open(0).unwrap()];
     let (mut now_us, mut server_us) = (0, 0);
@@ -332,15 +417,26 @@ fn at_the_origin(tape: &mut Tape<'_>) {
         match tape.below(8) {
             0 => {
                 let right = !tape.one_in(4);
-                let token = if right { token.clone() } else { tape.block(30).to_vec() };
-                ToOrigin::Subscribe(Subscribe { flags: tape.u16(), token }).encode(&mut said);
+                let token = if right {
+                    token.clone()
+                } else {
+                    tape.block(30).to_vec()
+                };
+                ToOrigin::Subscribe(Subscribe {
+                    flags: tape.u16(),
+                    token,
+                })
+                .encode(&mut said);
             }
             1 => ToOrigin::Resync.encode(&mut said),
             2 => said = framed(tape.block(1200)),
             3 => said = tape.block(100).to_vec(),
             4 => {
                 server_us += 50_000;
-                let sample = ackline::state::sample::WorldSample { server_us, ..Default::default() };
+                let sample = ackline::state::sample::WorldSample {
+                    server_us,
+                    ..Default::default()
+                };
                 let published = publisher.publish(&sample, now_us);
                 assert!(published.errors.is_empty());
                 subscribers.publish(&published, now_us, &publisher);

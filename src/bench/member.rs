@@ -18,14 +18,16 @@ use crate::impairment::link::Link;
 use crate::impairment::settings::ImpairmentSettings;
 use crate::limits::{RECEIVE_SLOT_BYTES, WINDOW_ASK_AT};
 
-/// Datagrams taken from one socket before others have their turn.
-const BURST: usize = 64;
+/// Datagrams taken from one socket before others have their turn: a tick's, or a good part of a joining one's.
+const BURST: usize = 16;
 /// Silence after which the relay counts as gone, microseconds.
 const VANISHED_US: u64 = 2_000_000;
 /// The same where the relay's host said that nobody listens.
 const REFUSED_US: u64 = 300_000;
 /// A pause before coming back is drawn from this range, microseconds.
 const BACK_OFF_US: (u64, u64) = (100_000, 1_000_000);
+/// Events published so shortly before the end may still be under way, microseconds.
+const UNDER_WAY_US: u64 = 500_000;
 /// Time between two checks of a whole table of one client, microseconds.
 const TABLE_CHECK_US: u64 = 4_000_000;
 
@@ -178,20 +180,33 @@ impl Member {
         match self.phase {
             Phase::Waiting(at_us) => at_us.min(links),
             Phase::Running => {
-                let vanished = if self.refused { REFUSED_US } else { VANISHED_US };
-                let patience = if self.is_in_session() { self.heard_us + vanished } else { u64::MAX };
+                let patience = if self.is_in_session() { self.heard_us + self.patience_us() } else { u64::MAX };
                 self.client.next_timer().min(patience).min(links)
             }
             Phase::Leaving => self.client.next_timer().min(links),
         }
     }
 
+    fn patience_us(&self) -> u64 {
+        if self.refused { REFUSED_US } else { VANISHED_US }
+    }
+
+    fn has_lost_patience(&self, now_us: u64) -> bool {
+        now_us.saturating_sub(self.heard_us) >= self.patience_us()
+    }
+
     fn is_in_session(&self) -> bool {
         self.client.state() == SessionState::Connected
     }
 
-    /// Takes what waits at the socket, at most a burst. True when more may wait.
+    /// Takes what waits at the socket, at most a burst, and does what is due then. True when more may wait.
     pub fn readable(&mut self, now_us: u64, around: &mut Surroundings) -> bool {
+        let more = self.read(now_us, around);
+        self.turn(now_us, around);
+        more
+    }
+
+    fn read(&mut self, now_us: u64, around: &mut Surroundings) -> bool {
         let mut more = true;
         let mut buffer = core::mem::take(&mut around.buffer);
         for _ in 0..BURST {
@@ -219,7 +234,6 @@ impl Member {
             }
         }
         around.buffer = buffer;
-        self.turn(now_us, around);
         more
     }
 
@@ -379,8 +393,11 @@ impl Member {
         match (self.phase, self.client.state()) {
             (Phase::Running, SessionState::Closed(ending)) => self.lose(ending.label(), now_us, around),
             (Phase::Running, SessionState::Connected) => {
-                let patience_us = if self.refused { REFUSED_US } else { VANISHED_US };
-                if now_us.saturating_sub(self.heard_us) >= patience_us {
+                if self.has_lost_patience(now_us) {
+                    // A bench that is late finds the relay's datagrams waiting at the socket.
+                    self.read(now_us, around);
+                }
+                if self.has_lost_patience(now_us) {
                     self.lose("relay_vanished", now_us, around);
                 }
             }
@@ -451,7 +468,7 @@ impl Member {
     }
 
     /// The run is over: counts what there is and says goodbye.
-    pub fn finish(&mut self, now_us: u64, log_end: u64, around: &mut Surroundings) {
+    pub fn finish(&mut self, now_us: u64, around: &mut Surroundings) {
         if self.phase == Phase::Running && self.is_in_session() && self.marks.joined {
             around.tally.connected += 1;
             match &self.end {
@@ -464,7 +481,11 @@ impl Member {
             }
         }
         if !matches!(self.phase, Phase::Waiting(_)) {
-            self.retire(now_us, Some(log_end), around);
+            let newest_us = self.client.newest().map_or(0, |newest| newest.server_us);
+            let (now_ago_us, newest_ago_us) = (now_us.saturating_sub(UNDER_WAY_US), newest_us.saturating_sub(UNDER_WAY_US));
+            let reader = around.oracle.reader();
+            let log_end = self.view.stream().map(|stream| reader.events_until(stream, now_ago_us, newest_ago_us));
+            self.retire(now_us, log_end, around);
             self.client.leave(now_us);
             self.speak(now_us, around);
         }

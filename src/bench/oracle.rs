@@ -113,6 +113,9 @@ pub struct Oracle {
     hints: SlotHints,
     waiting: VecDeque<Waiting>,
     waiting_entries: usize,
+    /// Truth has come that what waits was not compared with.
+    unsettled: bool,
+    spare: Vec<Vec<Entry>>,
     counts: OracleCounts,
 }
 
@@ -126,6 +129,8 @@ impl Oracle {
             hints: SlotHints::default(),
             waiting: VecDeque::new(),
             waiting_entries: 0,
+            unsettled: false,
+            spare: Vec::new(),
             counts: OracleCounts::default(),
         }
     }
@@ -150,7 +155,8 @@ impl Oracle {
 
     /// Takes over new truth and settles what waited for it. Call before a burst of datagrams.
     pub fn refresh(&mut self, now_us: u64, series: &mut SeriesSet) {
-        if !self.reader.refresh() {
+        self.unsettled |= self.reader.refresh();
+        if !core::mem::take(&mut self.unsettled) {
             return;
         }
         for _ in 0..self.waiting.len() {
@@ -162,7 +168,10 @@ impl Oracle {
             let checked = stream.map_or(Checked::NotYet, |stream| self.compare(&part, stream, series));
             match checked {
                 Checked::NotYet => self.waiting.push_back(waiting),
-                Checked::With(_) | Checked::Never => self.waiting_entries -= waiting.entries.len(),
+                Checked::With(_) | Checked::Never => {
+                    self.waiting_entries -= waiting.entries.len();
+                    self.spare.push(waiting.entries);
+                }
             }
         }
     }
@@ -188,13 +197,11 @@ impl Oracle {
         }
         let server_us = (!late).then_some(newest_us);
         let part = Part { client: view.client, server_us, newest_us, now_us, fresh, entries: client.decoded() };
-        if view.truth_stream.is_none() {
-            view.truth_stream = self.find_stream(&part, view.least_stream, false);
+        let mut checked = self.judge(view, &part, series);
+        if checked == Checked::NotYet && self.reader.refresh() {
+            self.unsettled = true;
+            checked = self.judge(view, &part, series);
         }
-        let checked = match view.truth_stream {
-            Some(stream) => self.compare(&part, stream, series),
-            None => Checked::NotYet,
-        };
         match checked {
             Checked::With(number) => {
                 self.watch(view, &part, number, series);
@@ -204,6 +211,16 @@ impl Oracle {
             }
             Checked::NotYet => self.wait(view, &part),
             Checked::Never => {}
+        }
+    }
+
+    fn judge(&mut self, view: &mut View, part: &Part<'_>, series: &mut SeriesSet) -> Checked {
+        if view.truth_stream.is_none() {
+            view.truth_stream = self.find_stream(part, view.least_stream, false);
+        }
+        match view.truth_stream {
+            Some(stream) => self.compare(part, stream, series),
+            None => Checked::NotYet,
         }
     }
 
@@ -362,6 +379,9 @@ impl Oracle {
         }
         self.reader.want(view.truth_stream.unwrap_or(view.least_stream.max(1)), part.newest_us);
         self.waiting_entries += part.entries.len();
+        let mut entries = self.spare.pop().unwrap_or_default();
+        entries.clear();
+        entries.extend_from_slice(part.entries);
         self.waiting.push_back(Waiting {
             client: part.client,
             stream: view.truth_stream,
@@ -370,7 +390,7 @@ impl Oracle {
             newest_us: part.newest_us,
             came_us: part.now_us,
             fresh: part.fresh,
-            entries: part.entries.to_vec(),
+            entries,
         });
     }
 

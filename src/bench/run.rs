@@ -58,7 +58,7 @@ pub struct Plan {
     pub ramp_per_s: Option<f64>,
     /// Clients that leave, and are replaced, in a second.
     pub churn_per_s: f64,
-    /// Threads that run clients; `None` for half of the cores.
+    /// Threads that run clients; `None` for one for each 500 clients, at most one for each core.
     pub threads: Option<usize>,
     /// Relay to client.
     pub down: ImpairmentSettings,
@@ -117,6 +117,10 @@ const GLANCE: Duration = Duration::from_millis(200);
 const LATE_MS: f64 = 10.0;
 /// A bench thread busier than this is a bottleneck.
 const BUSY_SHARE: f64 = 0.95;
+/// How long the truth is kept beyond what the links delay, microseconds.
+const TRUTH_US: u64 = 8_000_000;
+/// Clients that one thread serves well: at 20 snapshots a second some 25 us of work each.
+const CLIENTS_PER_THREAD: usize = 500;
 /// A truth that just began is this much older than the first client, so that no snapshot is older than it.
 const HEAD_START: Duration = Duration::from_millis(250);
 
@@ -134,8 +138,7 @@ struct Stage {
 /// # Errors
 /// When the host cannot carry it, or a part cannot begin: in one sentence.
 pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report> {
-    let threads = plan.threads.unwrap_or_else(|| usize::try_from(preflight::cores() / 2).unwrap_or(1)).max(1);
-    let threads = threads.min(plan.clients);
+    let threads = plan.threads.unwrap_or_else(|| threads_for(plan.clients)).min(plan.clients);
     let is_local = matches!(plan.target, Target::Local(_));
     let host = preflight::check(plan.clients as u64, threads as u64, is_local);
     if let Some(fault) = host.faults.first() {
@@ -193,6 +196,12 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
     Ok(report)
 }
 
+/// One thread for each [`CLIENTS_PER_THREAD`] clients, at most one for each core.
+fn threads_for(clients: usize) -> usize {
+    let cores = usize::try_from(preflight::cores()).unwrap_or(1);
+    clients.div_ceil(CLIENTS_PER_THREAD).clamp(1, cores.max(1))
+}
+
 fn glance(swarm: &Swarm) -> Glance {
     let now_us = monotonic_us();
     let mut glance = Glance {
@@ -214,7 +223,7 @@ impl Stage {
     /// Starts what the plan says is to be started, and waits for it.
     fn set(plan: &Plan) -> anyhow::Result<Stage> {
         let worst_us = [&plan.down, &plan.up].map(|link| link.delay_us + link.jitter_us + link.hold_us);
-        let log = TruthLog::new(5_000_000 + 2 * worst_us.into_iter().sum::<u64>());
+        let log = TruthLog::new(TRUTH_US + 2 * worst_us.into_iter().sum::<u64>());
         match &plan.target {
             Target::Local(origin) => Stage::set_local(origin, plan.clients, log),
             Target::Remote { relay, admin, truth, truth_token } => {
@@ -402,7 +411,7 @@ fn judge_bench(report: &mut Report) {
     bench.saturated = bench.cpu_share >= BUSY_SHARE || late_ms > LATE_MS;
     if bench.saturated {
         bench.notes.push(format!(
-            "the bench itself was the bottleneck: its busiest thread used {:.0}% of a core and its timers were {late_ms:.1} ms late (p99); take fewer clients, more --threads or more hosts",
+            "the bench itself was the bottleneck: its busiest thread used {:.0}% of a core and its timers were {late_ms:.1} ms late (p99), so times here are partly its own; take fewer clients, more --threads, or a host with idle cores",
             bench.cpu_share * 100.0
         ));
     }

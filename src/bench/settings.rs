@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::impairment::settings::{ImpairmentSettings, parse_burst, parse_share};
-use crate::node::origin::OriginSource;
 
 /// A flag that cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,72 +12,6 @@ pub struct FlagError(pub String);
 
 fn refuse<T>(text: impl Into<String>) -> Result<T, FlagError> {
     Err(FlagError(text.into()))
-}
-
-/// What the origin of this process publishes.
-#[derive(clap::Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Origin")]
-pub struct SourceFlags {
-    /// Plays a recording (.jsonl.zst), round and round
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["scene", "entities", "hz"])]
-    pub trace: Option<PathBuf>,
-    /// Goes round at the recording's end; here always so
-    #[arg(long = "loop", hide = true, requires = "trace")]
-    pub repeat: bool,
-    /// Plays the recording faster or slower, 0.1 to 10
-    #[arg(long, value_name = "X", requires = "trace")]
-    pub speed: Option<f64>,
-    /// Simulates a scene [default: cubes]
-    #[arg(long, value_name = "NAME")]
-    pub scene: Option<String>,
-    /// Entities of the scene [default: the scene's own, 901 for cubes]
-    #[arg(long, value_name = "N")]
-    pub entities: Option<usize>,
-    /// Ticks the scene publishes a second [default: 20]
-    #[arg(long, value_name = "H")]
-    pub hz: Option<f64>,
-}
-
-/// Ticks a second of a scene unless told otherwise: what the documentation's figures are for.
-#[cfg(feature = "scenes")]
-const SCENE_HZ: f64 = 20.0;
-
-impl SourceFlags {
-    /// True when any flag was given.
-    #[must_use]
-    pub fn any(&self) -> bool {
-        let scene = self.scene.is_some() || self.entities.is_some() || self.hz.is_some();
-        scene || self.trace.is_some() || self.speed.is_some()
-    }
-
-    /// The source these flags name.
-    ///
-    /// # Errors
-    /// A speed out of range, or a scene there is not.
-    pub fn source(&self, seed: u64) -> Result<OriginSource, FlagError> {
-        if let Some(path) = &self.trace {
-            let speed = self.speed.unwrap_or(1.0);
-            if !(0.1..=10.0).contains(&speed) {
-                return refuse(format!("--speed {speed}: choose 0.1 to 10"));
-            }
-            return Ok(OriginSource::Trace { path: path.clone(), repeat: true, speed });
-        }
-        self.scene_source(seed)
-    }
-
-    #[cfg(feature = "scenes")]
-    fn scene_source(&self, seed: u64) -> Result<OriginSource, FlagError> {
-        let name = self.scene.as_deref().unwrap_or("cubes");
-        let kind = name.parse().map_err(|error: crate::scenes::SceneError| FlagError(error.to_string()))?;
-        let settings =
-            crate::scenes::SceneSettings { entities: self.entities, hz: self.hz.unwrap_or(SCENE_HZ), seed };
-        Ok(OriginSource::Scene { kind, settings })
-    }
-
-    #[cfg(not(feature = "scenes"))]
-    fn scene_source(&self, _seed: u64) -> Result<OriginSource, FlagError> {
-        refuse("this build has no scenes: give --trace FILE, or build with the feature scenes")
-    }
 }
 
 /// What the links between relay and clients do. Both directions alike unless one is named.
@@ -212,7 +145,7 @@ pub struct LoadFlags {
     /// Clients that leave, and are replaced by new ones, in a second
     #[arg(long, value_name = "N", default_value_t = 0.0)]
     pub churn: f64,
-    /// Threads that run clients [default: half of the cores]
+    /// Threads that run clients [default: one for each 500 clients, at most one for each core]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
     /// What clients see; whole is all there is yet
@@ -289,8 +222,6 @@ mod tests {
     #[derive(clap::Parser, Debug)]
     struct Line {
         #[command(flatten)]
-        source: SourceFlags,
-        #[command(flatten)]
         links: LinkFlags,
         #[command(flatten)]
         load: LoadFlags,
@@ -330,19 +261,7 @@ mod tests {
             assert!(error.contains(words), "{error}");
         }
         assert_eq!(parse("--threshold latency_p99<20ms --threshold mismatches==0").load.check(), Ok(()));
-        let error = parse("--trace x --speed 11").source.source(1).expect_err("too fast");
-        assert!(error.to_string().contains("0.1 to 10"));
         assert!(<Line as clap::Parser>::try_parse_from(["x", "--render", "60"]).is_err(), "not offered");
         assert!(<Line as clap::Parser>::try_parse_from(["x", "--admin", "127.0.0.1:1"]).is_err(), "needs --relay");
-    }
-
-    #[cfg(feature = "scenes")]
-    #[test]
-    fn the_scene_is_cubes_unless_told_otherwise() {
-        let OriginSource::Scene { settings, .. } = parse("").source.source(7).expect("source") else {
-            unreachable!("no trace was given")
-        };
-        assert_eq!((settings.hz, settings.entities, settings.seed), (20.0, None, 7));
-        assert!(parse("--scene none").source.source(1).is_err());
     }
 }

@@ -34,6 +34,8 @@ const CALM_US: u64 = 1_000_000;
 const OVERRUN_US: u64 = 20_000;
 /// The longest a thread sleeps.
 const NAP_US: u64 = 5_000;
+/// Sockets read before timers have their turn.
+const READY_MAX: usize = 128;
 /// How often a thread tells how it stands, microseconds.
 const TELL_US: u64 = 100_000;
 /// Clients of each thread whose entities are watched for how long they wait.
@@ -218,7 +220,7 @@ impl Runner {
     }
 
     fn run(mut self) -> io::Result<ThreadResult> {
-        let mut events = Events::with_capacity(1024);
+        let mut events = Events::with_capacity(READY_MAX);
         let mut again: Vec<usize> = Vec::new();
         for index in 0..self.members.len() {
             self.register(index)?;
@@ -335,11 +337,9 @@ impl Runner {
 
     fn finish(mut self, now_us: u64) -> ThreadResult {
         self.around.oracle.refresh(now_us, &mut self.around.tally.series);
-        // Events published in the last moment may still be under way.
-        let log_end = self.around.oracle.reader().events_until(now_us.saturating_sub(WHOLE_AFTER_US / 2));
         for member in &mut self.members {
             member.check_end(&mut self.around.oracle);
-            member.finish(now_us, log_end, &mut self.around);
+            member.finish(now_us, &mut self.around);
         }
         self.around.oracle.finish();
         self.tell();

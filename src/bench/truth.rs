@@ -229,10 +229,15 @@ impl TruthReader {
         self.frames.range(from.min(self.frames.len())..)
     }
 
-    /// Events of frames published at least `age` frames ago, counted from the log's beginning.
+    /// Events of a stream's frames up to one published at `published_us`, or, where that is not known, of the time
+    /// `server_us`; counted from the log's beginning.
     #[must_use]
-    pub fn events_until(&self, published_us: u64) -> u64 {
-        let frame = self.frames.iter().rev().find(|frame| frame.published_us.is_none_or(|at| at <= published_us));
+    pub fn events_until(&self, stream: u32, published_us: u64, server_us: u64) -> u64 {
+        let early = |frame: &&TruthFrame| match frame.published_us {
+            Some(at_us) => at_us <= published_us,
+            None => frame.server_us() <= server_us,
+        };
+        let frame = self.backwards(stream).find(early);
         frame.map_or(0, |frame| frame.events_before + frame.frame.events.len() as u64)
     }
 

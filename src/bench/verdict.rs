@@ -32,9 +32,10 @@ pub fn judge(report: &Report) -> Verdict {
         ));
     }
     if truth.records_checked == 0 {
-        failed.push("truth.records_checked is 0: nothing was compared with the origin's truth".to_owned());
-    }
-    if truth.tables_checked == 0 {
+        failed.push(
+            "truth.records_checked is 0: nothing was compared with the origin's truth (--truth says where it is)".to_owned(),
+        );
+    } else if truth.tables_checked == 0 {
         failed.push("truth.tables_checked is 0: no whole table was compared with the origin's truth".to_owned());
     }
     let known = figures(report);

@@ -8,11 +8,12 @@ use std::time::Duration;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::origin::SourceArgs;
 use super::{Outcome, UsageError};
 use crate::bench::merge::merge;
 use crate::bench::report::Report;
 use crate::bench::run::{self, Glance, Plan, Target};
-use crate::bench::settings::{FlagError, LinkFlags, LoadFlags, SourceFlags, TargetFlags};
+use crate::bench::settings::{FlagError, LinkFlags, LoadFlags, TargetFlags};
 use crate::bench::summary::summary;
 use crate::bench::threshold;
 use crate::impairment::settings::ImpairmentSettings;
@@ -27,8 +28,8 @@ pub struct Args {
     load: LoadFlags,
     #[command(flatten)]
     target: TargetFlags,
-    #[command(flatten)]
-    source: SourceFlags,
+    #[command(flatten, next_help_heading = "Origin of this process")]
+    source: SourceArgs,
     #[command(flatten)]
     links: LinkFlags,
 }
@@ -58,7 +59,9 @@ Examples:
   ackline bench --clients 200 --threshold 'latency_p99<20ms' --threshold 'fallbacks==0'
   ackline bench merge host-a.json host-b.json --report sum.json
 
-Exit code 0 when every check held, 1 when one failed, 2 for wrong flags. Figures for --threshold: see --help.";
+Without --relay it starts an origin and a relay of its own; a recording goes round for ever, a scene publishes
+20 ticks a second unless told otherwise. Exit code 0 when every check held, 1 when one failed, 2 for wrong
+flags. Figures for --threshold: see --help.";
 
 fn long_help() -> String {
     format!("{EXAMPLES}\n\nFigures for --threshold:\n  {}", threshold::names().join(", "))
@@ -76,8 +79,8 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     load.check().map_err(usage)?;
     let (down, up) = link_settings(&links)?;
     let target = match &target.relay {
-        None => Target::Local(source.source(load.seed).map_err(usage)?),
-        Some(_) if source.any() => {
+        None => local(source, load.seed)?,
+        Some(_) if is_given(&source) => {
             let text = "--relay names a relay with an origin of its own: leave out the flags of the origin, or --relay";
             return Err(usage(FlagError(text.to_owned())).into());
         }
@@ -90,6 +93,21 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     };
     let report = follow(&Plan::of(&load, target, down, up))?;
     conclude(&report, load.report.as_deref())
+}
+
+/// Ticks a second of a scene unless told otherwise.
+const SCENE_HZ: f64 = 20.0;
+
+/// An origin of this process, which never ends by itself, and a relay.
+pub(super) fn local(mut source: SourceArgs, seed: u64) -> Result<Target, UsageError> {
+    source.repeat = true;
+    source.hz.get_or_insert(SCENE_HZ);
+    source.source(seed).map(Target::Local)
+}
+
+fn is_given(source: &SourceArgs) -> bool {
+    let scene = source.scene.is_some() || source.entities.is_some() || source.hz.is_some();
+    scene || source.trace.is_some()
 }
 
 fn resolve(relay: &str) -> Result<SocketAddr, UsageError> {

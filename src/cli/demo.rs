@@ -1,9 +1,10 @@
 //! `ackline demo`: origin, relay and verifying clients in one process over real loopback sockets.
 
 use super::Outcome;
-use super::bench::{conclude, follow, link_settings, usage};
-use crate::bench::run::{Plan, Target};
-use crate::bench::settings::{LinkFlags, LoadFlags, SourceFlags};
+use super::bench::{conclude, follow, link_settings, local, usage};
+use super::origin::SourceArgs;
+use crate::bench::run::Plan;
+use crate::bench::settings::{LinkFlags, LoadFlags};
 use crate::impairment::settings::ImpairmentSettings;
 
 /// Loss that a demo without any argument shows off.
@@ -15,8 +16,8 @@ const SHOWN_LOSS: f64 = 0.05;
 pub struct Args {
     #[command(flatten)]
     load: LoadFlags,
-    #[command(flatten)]
-    source: SourceFlags,
+    #[command(flatten, next_help_heading = "Origin")]
+    source: SourceArgs,
     #[command(flatten)]
     links: LinkFlags,
 }
@@ -29,6 +30,7 @@ Examples:
   ackline demo --trace match.jsonl.zst --clients 64 --seconds 20 --loss 10% --delay-ms 60 --jitter-ms 20
   ackline demo --entities 200 --hz 60 --report report.json --threshold 'latency_p99<20ms'
 
+A recording goes round for ever, a scene publishes 20 ticks a second unless told otherwise.
 Exit code 0 when every check held, 1 when one failed, 2 for wrong flags.";
 
 /// Runs it.
@@ -43,7 +45,6 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         let shown = ImpairmentSettings { loss: SHOWN_LOSS, ..ImpairmentSettings::default() };
         (down, up) = (shown, shown);
     }
-    let target = Target::Local(source.source(load.seed).map_err(usage)?);
-    let report = follow(&Plan::of(&load, target, down, up))?;
+    let report = follow(&Plan::of(&load, local(source, load.seed)?, down, up))?;
     conclude(&report, load.report.as_deref())
 }

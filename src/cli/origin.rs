@@ -62,17 +62,25 @@ impl SourceArgs {
     fn simulated(&self, seed: u64) -> Result<OriginSource, UsageError> {
         use crate::scenes::{SceneKind, SceneSettings};
         let kind = match &self.scene {
-            Some(name) => name.parse().map_err(|error| UsageError(format!("--scene: {error}")))?,
+            Some(name) => name
+                .parse()
+                .map_err(|error| UsageError(format!("--scene: {error}")))?,
             None => SceneKind::Cubes,
         };
         let hz = self.hz.unwrap_or(SceneSettings::default().hz);
-        let settings = SceneSettings { entities: self.entities, hz, seed };
+        let settings = SceneSettings {
+            entities: self.entities,
+            hz,
+            seed,
+        };
         Ok(OriginSource::Scene { kind, settings })
     }
 
     #[cfg(not(feature = "scenes"))]
     fn simulated(&self, _seed: u64) -> Result<OriginSource, UsageError> {
-        Err(UsageError("--scene: this build has no scenes: give --trace FILE, or build with the feature scenes".into()))
+        Err(UsageError(
+            "--scene: this build has no scenes: give --trace FILE, or build with the feature scenes".into(),
+        ))
     }
 }
 
@@ -86,10 +94,20 @@ pub struct Args {
     #[arg(long, value_name = "K", default_value_t = 0)]
     seed: u64,
     /// TCP address for relays
-    #[arg(long, env = "ACKLINE_ORIGIN_LISTEN", value_name = "ADDR", default_value = "127.0.0.1:7700")]
+    #[arg(
+        long,
+        env = "ACKLINE_ORIGIN_LISTEN",
+        value_name = "ADDR",
+        default_value = "127.0.0.1:7700"
+    )]
     listen: SocketAddr,
     /// What relays must show, their upstream_token [default: none, everybody is admitted]
-    #[arg(long, env = "ACKLINE_ORIGIN_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    #[arg(
+        long,
+        env = "ACKLINE_ORIGIN_TOKEN",
+        value_name = "TOKEN",
+        hide_env_values = true
+    )]
     token: Option<String>,
     /// Waits with the first tick for the first subscriber
     #[arg(long)]
@@ -98,7 +116,12 @@ pub struct Args {
     #[arg(long, env = "ACKLINE_LOG", value_name = "FILTER", default_value = "info")]
     log: String,
     /// The form of log lines
-    #[arg(long, env = "ACKLINE_LOG_FORMAT", value_name = "FORMAT", default_value = "human")]
+    #[arg(
+        long,
+        env = "ACKLINE_LOG_FORMAT",
+        value_name = "FORMAT",
+        default_value = "human"
+    )]
     log_format: LogFormat,
 }
 
@@ -143,6 +166,11 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         }
     }
     let counts = origin.stop(true);
-    tracing::info!(ticks = counts.ticks, stalls = counts.stalls, refused = counts.refused, "origin ended");
+    tracing::info!(
+        ticks = counts.ticks,
+        stalls = counts.stalls,
+        refused = counts.refused,
+        "origin ended"
+    );
     Ok(Outcome::Success)
 }

@@ -72,7 +72,9 @@ fn warn_of_exposure(data: SocketAddr, admin: SocketAddr) {
         );
     }
     if !admin.ip().is_loopback() {
-        tracing::warn!("whoever reaches the admin address {admin} may drain this relay: it has no authentication");
+        tracing::warn!(
+            "whoever reaches the admin address {admin} may drain this relay: it has no authentication"
+        );
     }
 }
 
@@ -80,11 +82,17 @@ fn warn_of_exposure(data: SocketAddr, admin: SocketAddr) {
 fn drain(relay: &RelayHandle, signals: &mut Signals, deadline: Duration) -> anyhow::Result<Outcome> {
     let begun = Instant::now();
     let sessions = relay.usage().sessions;
-    tracing::info!(sessions, "draining: no new sessions, clients are told; a second signal ends at once");
+    tracing::info!(
+        sessions,
+        "draining: no new sessions, clients are told; a second signal ends at once"
+    );
     relay.drain();
     while !relay.is_empty() {
         if signals.next(GLANCE) == Some(Signal::End) {
-            tracing::warn!(sessions = relay.usage().sessions, "ended at once by a second signal");
+            tracing::warn!(
+                sessions = relay.usage().sessions,
+                "ended at once by a second signal"
+            );
             return Ok(Outcome::Failed);
         }
         if begun.elapsed() >= deadline {

@@ -101,6 +101,10 @@ pub(super) struct Inbox {
     stream: StreamReceiver,
     waiting: VecDeque<Waiting>,
     told: VecDeque<ClientEvent>,
+    /// The stream that is shown.
+    shown_stream: u32,
+    /// The stream that messages are of; `None` until one says so.
+    told_stream: Option<u32>,
 }
 
 impl Inbox {
@@ -129,8 +133,9 @@ impl Inbox {
         self.stream.receive(reader)
     }
 
-    /// A new stream: events still waiting for entities of the old one are void.
-    pub(super) fn void_waiting(&mut self, statistics: &mut Statistics) {
+    /// A new stream: events still waiting for entities of the old one are void, and so are those under way.
+    pub(super) fn begin_stream(&mut self, epoch: u32, statistics: &mut Statistics) {
+        self.shown_stream = epoch;
         statistics.events_dropped += self.waiting.len() as u64;
         self.waiting.clear();
     }
@@ -179,6 +184,10 @@ impl Inbox {
             && let Some(bytes) = self.stream.pop()
         {
             match Message::decode(&bytes) {
+                Ok(Message::Stream(epoch)) => self.told_stream = Some(epoch),
+                Ok(Message::Event(_)) if self.told_stream.is_some_and(|told| told != self.shown_stream) => {
+                    statistics.events_dropped += 1;
+                }
                 Ok(Message::Event(event)) => {
                     self.waiting.push_back(Waiting {
                         event,

@@ -305,7 +305,7 @@ impl Client {
         if let Some(stream) = stream {
             let epoch = stream.epoch;
             self.replica.adopt(stream);
-            self.inbox.void_waiting(&mut self.statistics);
+            self.inbox.begin_stream(epoch, &mut self.statistics);
             self.inbox.tell(ClientEvent::StreamChanged(epoch));
             self.statistics.streams_adopted += 1;
             self.note_news(now_us);

@@ -20,9 +20,12 @@ use crate::wire::bytes::{ByteReader, ByteWriter, ReadError};
 pub enum Message {
     /// Something happened in the world (SPEC CTL3, class EVENT).
     Event(Event),
+    /// Events from here on are of the stream with this ordinal (SPEC PLY7).
+    Stream(u32),
 }
 
 const TAG_EVENT: u8 = 1;
+const TAG_STREAM: u8 = 2;
 const CRITICAL: u8 = 1;
 const HAS_ENTITY: u8 = 2;
 
@@ -37,6 +40,10 @@ impl Message {
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Message::Event(event) => encode_event(event, out),
+            Message::Stream(epoch) => {
+                out.put_u8(TAG_STREAM);
+                out.put_varint(*epoch);
+            }
         }
     }
 
@@ -48,6 +55,11 @@ impl Message {
         let mut reader = ByteReader::new(bytes);
         match reader.u8()? {
             TAG_EVENT => Ok(Message::Event(decode_event(&mut reader)?)),
+            TAG_STREAM => {
+                let epoch = reader.varint()?;
+                reader.end()?;
+                Ok(Message::Stream(epoch))
+            }
             _ => Err(ReadError::OutOfRange),
         }
     }
@@ -125,6 +137,17 @@ mod tests {
                 message.encode(&mut again);
                 prop_assert_eq!(again, bytes);
             }
+        }
+    }
+
+    #[test]
+    fn streams_round_trip() {
+        for epoch in [0, 1, 300, u32::MAX] {
+            let mut bytes = Vec::new();
+            Message::Stream(epoch).encode(&mut bytes);
+            assert_eq!(Message::decode(&bytes), Ok(Message::Stream(epoch)));
+            bytes.push(0);
+            assert_eq!(Message::decode(&bytes), Err(ReadError::Trailing));
         }
     }
 

@@ -53,7 +53,10 @@ async fn live(State(control): Relay) -> Response {
         None => reply(StatusCode::OK, &json!({ "live": true })),
         Some(shard) => {
             let reason = format!("shard {shard} has not turned for five seconds");
-            reply(StatusCode::SERVICE_UNAVAILABLE, &json!({ "live": false, "reasons": [reason] }))
+            reply(
+                StatusCode::SERVICE_UNAVAILABLE,
+                &json!({ "live": false, "reasons": [reason] }),
+            )
         }
     }
 }
@@ -61,8 +64,15 @@ async fn live(State(control): Relay) -> Response {
 /// Ready once the first keyframe is in and until a drain (FAULTS 81).
 async fn ready(State(control): Relay) -> Response {
     let reasons = control.status.unready();
-    let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    reply(status, &json!({ "ready": reasons.is_empty(), "reasons": reasons }))
+    let status = if reasons.is_empty() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    reply(
+        status,
+        &json!({ "ready": reasons.is_empty(), "reasons": reasons }),
+    )
 }
 
 async fn config(State(control): Relay) -> Response {
@@ -72,7 +82,9 @@ async fn config(State(control): Relay) -> Response {
 async fn sessions(State(control): Relay, Query(query): Query<HashMap<String, String>>) -> Response {
     let number = |key: &str, default: usize| match query.get(key) {
         None => Ok(default),
-        Some(text) => text.parse().map_err(|_| format!("{key}={text:?} is no number: give one from 0")),
+        Some(text) => text
+            .parse()
+            .map_err(|_| format!("{key}={text:?} is no number: give one from 0")),
     };
     if let Some(text) = query.get("connection") {
         let Ok(connection) = u64::from_str_radix(text, 16) else {
@@ -80,9 +92,10 @@ async fn sessions(State(control): Relay, Query(query): Query<HashMap<String, Str
             return reply(StatusCode::BAD_REQUEST, &json!({ "error": error }));
         };
         return match control.session(connection).await {
-            Ok(page) if page.views.is_empty() => {
-                reply(StatusCode::NOT_FOUND, &json!({ "error": "no open session has this connection id" }))
-            }
+            Ok(page) if page.views.is_empty() => reply(
+                StatusCode::NOT_FOUND,
+                &json!({ "error": "no open session has this connection id" }),
+            ),
             Ok(page) => reply(StatusCode::OK, &json!(page.views)),
             Err(error) => busy(error),
         };
@@ -106,17 +119,26 @@ async fn sessions(State(control): Relay, Query(query): Query<HashMap<String, Str
 }
 
 fn busy(error: ShardBusy) -> Response {
-    reply(StatusCode::SERVICE_UNAVAILABLE, &json!({ "error": error.to_string() }))
+    reply(
+        StatusCode::SERVICE_UNAVAILABLE,
+        &json!({ "error": error.to_string() }),
+    )
 }
 
 async fn drain(State(control): Relay) -> Response {
     if control.drain() {
         tracing::info!("draining on request: no new sessions, clients are told");
     }
-    reply(StatusCode::ACCEPTED, &json!({ "draining": true, "sessions": control.status.sessions() }))
+    reply(
+        StatusCode::ACCEPTED,
+        &json!({ "draining": true, "sessions": control.status.sessions() }),
+    )
 }
 
 async fn nothing() -> Response {
     let paths = "GET /metrics, /live, /ready, /config, /sessions; POST /drain";
-    reply(StatusCode::NOT_FOUND, &json!({ "error": format!("there is nothing here; there are {paths}") }))
+    reply(
+        StatusCode::NOT_FOUND,
+        &json!({ "error": format!("there is nothing here; there are {paths}") }),
+    )
 }

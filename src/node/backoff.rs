@@ -15,7 +15,12 @@ impl Backoff {
     #[must_use]
     pub fn new(bounds: (u64, u64), seed: u64) -> Backoff {
         let (least_us, most_us) = bounds;
-        Backoff { least_us, most_us, next_us: least_us, state: seed | 1 }
+        Backoff {
+            least_us,
+            most_us,
+            next_us: least_us,
+            state: seed | 1,
+        }
     }
 
     /// It worked: the next pause is the shortest again.

@@ -29,20 +29,27 @@ pub struct Entry {
 }
 
 const fn counter(name: &'static str, help: &'static str) -> Entry {
-    Entry { name, kind: Kind::Counter, help }
+    Entry {
+        name,
+        kind: Kind::Counter,
+        help,
+    }
 }
 
 const fn gauge(name: &'static str, help: &'static str) -> Entry {
-    Entry { name, kind: Kind::Gauge, help }
+    Entry {
+        name,
+        kind: Kind::Gauge,
+        help,
+    }
 }
 
-const fn histogram(
-    name: &'static str,
-    bounds: &'static [u64],
-    per_unit: f64,
-    help: &'static str,
-) -> Entry {
-    Entry { name, kind: Kind::Histogram(bounds, per_unit), help }
+const fn histogram(name: &'static str, bounds: &'static [u64], per_unit: f64, help: &'static str) -> Entry {
+    Entry {
+        name,
+        kind: Kind::Histogram(bounds, per_unit),
+        help,
+    }
 }
 
 /// Microseconds in a second.
@@ -59,53 +66,116 @@ pub const CATALOGUE: &[Entry] = &[
     gauge("ackline_draining", "1 while the relay drains, else 0."),
     counter("ackline_sessions_opened_total", "Sessions opened."),
     counter("ackline_sessions_closed_total", "Sessions closed, by reason."),
-    counter("ackline_session_migrations_total", "Sessions whose client came from a new address."),
-    counter("ackline_handshake_challenges_total", "Challenges sent to sources that are not proven yet."),
-    counter("ackline_handshakes_refused_total", "Handshakes denied after a valid cookie, by reason."),
-    counter("ackline_datagrams_received_total", "Datagrams received from clients and strangers."),
-    counter("ackline_datagrams_refused_total", "Datagrams the relay refused, by reason."),
+    counter(
+        "ackline_session_migrations_total",
+        "Sessions whose client came from a new address.",
+    ),
+    counter(
+        "ackline_handshake_challenges_total",
+        "Challenges sent to sources that are not proven yet.",
+    ),
+    counter(
+        "ackline_handshakes_refused_total",
+        "Handshakes denied after a valid cookie, by reason.",
+    ),
+    counter(
+        "ackline_datagrams_received_total",
+        "Datagrams received from clients and strangers.",
+    ),
+    counter(
+        "ackline_datagrams_refused_total",
+        "Datagrams the relay refused, by reason.",
+    ),
     counter("ackline_datagrams_sent_total", "Datagrams the kernel took."),
     counter(
         "ackline_datagrams_forwarded_total",
         "Datagrams handed to the shard that owns their session, by result.",
     ),
-    counter("ackline_egress_bytes_total", "Bytes of UDP payload handed to the kernel."),
-    counter("ackline_send_errors_total", "Datagrams not sent, by kernel error."),
-    counter("ackline_receive_errors_total", "Errors met while receiving, by kernel error."),
-    counter("ackline_kernel_drops_total", "Datagrams the kernel dropped before a shard read them, by socket."),
-    gauge("ackline_upstream_connected", "1 while the upstream connection is up, else 0."),
+    counter(
+        "ackline_egress_bytes_total",
+        "Bytes of UDP payload handed to the kernel.",
+    ),
+    counter(
+        "ackline_send_errors_total",
+        "Datagrams not sent, by kernel error.",
+    ),
+    counter(
+        "ackline_receive_errors_total",
+        "Errors met while receiving, by kernel error.",
+    ),
+    counter(
+        "ackline_kernel_drops_total",
+        "Datagrams the kernel dropped before a shard read them, by socket.",
+    ),
+    gauge(
+        "ackline_upstream_connected",
+        "1 while the upstream connection is up, else 0.",
+    ),
     gauge(
         "ackline_upstream_lag_seconds",
         "Seconds since the last tick came from the upstream; 0 before the first.",
     ),
     counter("ackline_upstream_frames_total", "Ticks taken from the upstream."),
-    counter("ackline_upstream_bytes_total", "Bytes received from the upstream."),
-    counter("ackline_upstream_holds_total", "Frames repeated because no tick came."),
-    counter("ackline_upstream_epoch_changes_total", "Times a new stream began after the first."),
-    counter("ackline_upstream_connects_total", "Attempts to connect to the upstream, by result."),
-    counter("ackline_upstream_malformed_total", "Upstream messages refused by themselves."),
-    counter("ackline_upstream_gaps_total", "Times that upstream tick numbers were missing."),
-    counter("ackline_upstream_refusals_total", "Items of upstream ticks that the world refused, by reason."),
+    counter(
+        "ackline_upstream_bytes_total",
+        "Bytes received from the upstream.",
+    ),
+    counter(
+        "ackline_upstream_holds_total",
+        "Frames repeated because no tick came.",
+    ),
+    counter(
+        "ackline_upstream_epoch_changes_total",
+        "Times a new stream began after the first.",
+    ),
+    counter(
+        "ackline_upstream_connects_total",
+        "Attempts to connect to the upstream, by result.",
+    ),
+    counter(
+        "ackline_upstream_malformed_total",
+        "Upstream messages refused by themselves.",
+    ),
+    counter(
+        "ackline_upstream_gaps_total",
+        "Times that upstream tick numbers were missing.",
+    ),
+    counter(
+        "ackline_upstream_refusals_total",
+        "Items of upstream ticks that the world refused, by reason.",
+    ),
     histogram(
         "ackline_window_slots_in_use",
         SLOT_BOUNDS,
         1.0,
         "Baseline slots in use at a client when a snapshot is sent, of 32.",
     ),
-    counter("ackline_window_full_total", "Reports of a client whose slots are all in use."),
-    counter("ackline_window_advances_total", "Window advances, by stage reached."),
+    counter(
+        "ackline_window_full_total",
+        "Reports of a client whose slots are all in use.",
+    ),
+    counter(
+        "ackline_window_advances_total",
+        "Window advances, by stage reached.",
+    ),
     histogram(
         "ackline_window_advance_seconds",
         TIME_BOUNDS_US,
         MICROS,
         "Seconds from a commit to its confirmation.",
     ),
-    counter("ackline_withheld_ticks_total", "Ticks for which a session got no snapshot, by reason."),
+    counter(
+        "ackline_withheld_ticks_total",
+        "Ticks for which a session got no snapshot, by reason.",
+    ),
     counter(
         "ackline_full_state_fallbacks_total",
         "Snapshots on the empty base after a view was complete, by reason.",
     ),
-    counter("ackline_complete_records_total", "Records sent without a base, by reason."),
+    counter(
+        "ackline_complete_records_total",
+        "Records sent without a base, by reason.",
+    ),
     histogram(
         "ackline_baseline_age_ticks",
         AGE_BOUNDS,
@@ -113,21 +183,46 @@ pub const CATALOGUE: &[Entry] = &[
         "Age in ticks of the baseline a snapshot builds on.",
     ),
     counter("ackline_snapshots_sent_total", "Snapshots sent."),
-    counter("ackline_snapshot_parts_sent_total", "Parts of snapshots sent, one datagram each."),
-    histogram("ackline_snapshot_bytes", BYTE_BOUNDS, 1.0, "Bytes of a snapshot, all its parts, sealed."),
+    counter(
+        "ackline_snapshot_parts_sent_total",
+        "Parts of snapshots sent, one datagram each.",
+    ),
+    histogram(
+        "ackline_snapshot_bytes",
+        BYTE_BOUNDS,
+        1.0,
+        "Bytes of a snapshot, all its parts, sealed.",
+    ),
     counter("ackline_records_sent_total", "Records sent."),
-    counter("ackline_records_omitted_total", "Records left out of a snapshot, by reason."),
-    counter("ackline_segment_cache_lookups_total", "Look-ups of a record's encoded bits, by result."),
-    counter("ackline_body_lookups_total", "Look-ups of whole snapshot bodies, by result."),
+    counter(
+        "ackline_records_omitted_total",
+        "Records left out of a snapshot, by reason.",
+    ),
+    counter(
+        "ackline_segment_cache_lookups_total",
+        "Look-ups of a record's encoded bits, by result.",
+    ),
+    counter(
+        "ackline_body_lookups_total",
+        "Look-ups of whole snapshot bodies, by result.",
+    ),
     counter("ackline_client_reports_total", "Reports of clients, by result."),
-    counter("ackline_client_packets_rejected_total", "Datagrams that clients say they refused, by reason."),
+    counter(
+        "ackline_client_packets_rejected_total",
+        "Datagrams that clients say they refused, by reason.",
+    ),
     histogram(
         "ackline_encode_seconds",
         WORK_BOUNDS_NS,
         NANOS,
         "Seconds of work to encode one datagram, its share of the tick's common work included.",
     ),
-    histogram("ackline_seal_seconds", WORK_BOUNDS_NS, NANOS, "Seconds to seal one datagram."),
+    histogram(
+        "ackline_seal_seconds",
+        WORK_BOUNDS_NS,
+        NANOS,
+        "Seconds to seal one datagram.",
+    ),
     histogram(
         "ackline_send_seconds",
         WORK_BOUNDS_NS,
@@ -144,12 +239,26 @@ pub const CATALOGUE: &[Entry] = &[
         "ackline_shard_tick_lateness_seconds",
         "Greatest time in seconds from a tick's arrival to a shard's start on it, of the last second.",
     ),
-    counter("ackline_shard_overrun_total", "Ticks a shard did not serve to all, because a newer one had come."),
-    counter("ackline_shard_lapped_total", "Times a shard was behind by more than the frames kept."),
+    counter(
+        "ackline_shard_overrun_total",
+        "Ticks a shard did not serve to all, because a newer one had come.",
+    ),
+    counter(
+        "ackline_shard_lapped_total",
+        "Times a shard was behind by more than the frames kept.",
+    ),
     gauge("ackline_arena_frames", "Frames kept to serve deltas from."),
-    gauge("ackline_arena_bytes", "Bytes of these frames beyond what they share."),
+    gauge(
+        "ackline_arena_bytes",
+        "Bytes of these frames beyond what they share.",
+    ),
     counter("ackline_input_messages_total", "Inputs of clients, by result."),
-    histogram("ackline_round_trip_seconds", TIME_BOUNDS_US, MICROS, "Seconds of round trip to clients."),
+    histogram(
+        "ackline_round_trip_seconds",
+        TIME_BOUNDS_US,
+        MICROS,
+        "Seconds of round trip to clients.",
+    ),
     histogram(
         "ackline_client_loss_ratio",
         SHARE_BOUNDS,
@@ -168,9 +277,18 @@ pub const CATALOGUE: &[Entry] = &[
         MICROS,
         "Seconds from a session's opening to its first complete view.",
     ),
-    counter("ackline_digest_mismatches_total", "Tables that a client found to differ."),
-    gauge("ackline_control_backlog_messages", "Reliable messages not acknowledged yet."),
-    counter("ackline_control_messages_dropped_total", "Reliable messages dropped: their session's queue was full."),
+    counter(
+        "ackline_digest_mismatches_total",
+        "Tables that a client found to differ.",
+    ),
+    gauge(
+        "ackline_control_backlog_messages",
+        "Reliable messages not acknowledged yet.",
+    ),
+    counter(
+        "ackline_control_messages_dropped_total",
+        "Reliable messages dropped: their session's queue was full.",
+    ),
 ];
 
 /// Bounds of a histogram in base units.
@@ -211,7 +329,10 @@ mod tests {
             if name.contains("_seconds") {
                 assert!(help.to_lowercase().contains("second"), "{name}: {help}");
             }
-            assert!(CATALOGUE[..index].iter().all(|other| other.name != *name), "{name} is there twice");
+            assert!(
+                CATALOGUE[..index].iter().all(|other| other.name != *name),
+                "{name} is there twice"
+            );
         }
     }
 

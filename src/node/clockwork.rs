@@ -30,7 +30,13 @@ impl Clockwork {
     pub(super) fn new(stage: Arc<Stage>, source: Source, wait_for_subscriber: bool) -> Clockwork {
         let period_us = u64::from(source.schema().tick_period_us);
         let late_max_us = ORIGIN_LATE_MAX_US.max(3 * period_us);
-        Clockwork { stage, source, wait_for_subscriber, late_max_us, gate: LogGate::default() }
+        Clockwork {
+            stage,
+            source,
+            wait_for_subscriber,
+            late_max_us,
+            gate: LogGate::default(),
+        }
     }
 
     /// Runs until the source ends or the origin stops.
@@ -55,7 +61,13 @@ impl Clockwork {
             let stalled = late_us > self.late_max_us;
             if stalled {
                 *start += late_us;
-                self.say(now_us, &format!("the origin was {} ms late and moved its schedule on", late_us / 1000));
+                self.say(
+                    now_us,
+                    &format!(
+                        "the origin was {} ms late and moved its schedule on",
+                        late_us / 1000
+                    ),
+                );
             }
             self.publish(&sample, now_us, stalled);
         }
@@ -80,18 +92,29 @@ impl Clockwork {
         let mut complaint = None;
         {
             let mut hub = self.stage.hub();
-            let Hub { publisher, subscribers, counts, tap } = &mut *hub;
+            let Hub {
+                publisher,
+                subscribers,
+                counts,
+                tap,
+            } = &mut *hub;
             let published = publisher.publish(sample, now_us);
             counts.stalls += u64::from(stalled);
             counts.refused += published.errors.len() as u64;
             if let Some(first) = published.errors.first() {
-                complaint = Some(format!("{first} ({} refused in this tick)", published.errors.len()));
+                complaint = Some(format!(
+                    "{first} ({} refused in this tick)",
+                    published.errors.len()
+                ));
             }
             subscribers.publish(&published, now_us, publisher);
             if let Some(frame) = published.frame {
                 counts.ticks += 1;
                 counts.entities_max = counts.entities_max.max(frame.live() as u64);
-                let truth = Truth { update: Arc::new(published.update), frame };
+                let truth = Truth {
+                    update: Arc::new(published.update),
+                    frame,
+                };
                 let lost = tap.as_ref().is_some_and(|tap| tap.try_send(truth).is_err());
                 counts.truth_lost += u64::from(lost);
             }

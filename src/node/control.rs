@@ -100,8 +100,18 @@ impl Control {
         let busy = ShardBusy(shard);
         let (sender, waker) = self.shards.get(shard).ok_or(busy)?;
         let (reply, answer) = oneshot::channel();
-        sender.try_send(RosterQuery { connection, skip, limit, reply }).map_err(|_| busy)?;
+        sender
+            .try_send(RosterQuery {
+                connection,
+                skip,
+                limit,
+                reply,
+            })
+            .map_err(|_| busy)?;
         waker.wake();
-        tokio::time::timeout(ANSWER_WITHIN, answer).await.map_err(|_| busy)?.map_err(|_| busy)
+        tokio::time::timeout(ANSWER_WITHIN, answer)
+            .await
+            .map_err(|_| busy)?
+            .map_err(|_| busy)
     }
 }

@@ -28,7 +28,13 @@ impl Directory {
         for change in changes {
             match change {
                 SessionChange::Opened(connection) => {
-                    self.sessions.insert(connection, DirectoryEntry { shard, opened_us: now_us });
+                    self.sessions.insert(
+                        connection,
+                        DirectoryEntry {
+                            shard,
+                            opened_us: now_us,
+                        },
+                    );
                 }
                 SessionChange::Closed(connection, _) => {
                     self.sessions.remove(&connection);
@@ -66,7 +72,13 @@ mod tests {
     fn faults_42_92_the_directory_follows_what_comes_and_goes() {
         let directory = Directory::default();
         directory.record(1, 50, [SessionChange::Opened(7), SessionChange::Opened(8)]);
-        assert_eq!(directory.find(7), Some(DirectoryEntry { shard: 1, opened_us: 50 }));
+        assert_eq!(
+            directory.find(7),
+            Some(DirectoryEntry {
+                shard: 1,
+                opened_us: 50
+            })
+        );
         directory.record(1, 60, [SessionChange::Closed(7, CloseReason::Left)]);
         assert!(directory.find(7).is_none() && directory.len() == 1);
         directory.record(1, 60, [SessionChange::Closed(8, CloseReason::Idle)]);

@@ -19,7 +19,10 @@ impl Fuse {
 impl Drop for Fuse {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("ackline: {} panicked, so the process ends: restart it and report the message above", self.what);
+            eprintln!(
+                "ackline: {} panicked, so the process ends: restart it and report the message above",
+                self.what
+            );
             std::process::abort();
         }
     }

@@ -110,7 +110,8 @@ impl Ingest {
                 Waited::Done(Err(_)) | Waited::TimeUp => Vec::new(),
             };
             if addresses.is_empty() {
-                let text = format!("the upstream {name} has no address now: check the name, it is tried again");
+                let text =
+                    format!("the upstream {name} has no address now: check the name, it is tried again");
                 self.failed(Connect::Unresolved, &text);
             }
             for address in addresses {
@@ -125,16 +126,20 @@ impl Ingest {
 
     /// One connection from beginning to end.
     async fn attempt(&mut self, name: &str, address: SocketAddr) -> Ended {
+        let place = match address.to_string() {
+            plain if plain == name => plain,
+            resolved => format!("{name} ({resolved})"),
+        };
         let socket = match self.wait(TcpStream::connect(address), UPSTREAM_CONNECT_US).await {
             Waited::Stopped => return Ended::Stopped,
             Waited::Done(Ok(socket)) => socket,
             Waited::Done(Err(error)) => {
-                let text = format!("the upstream {name} ({address}) cannot be reached: {error}; it is tried again");
+                let text = format!("the upstream {place} cannot be reached: {error}; it is tried again");
                 self.failed(Connect::Unreachable, &text);
                 return Ended::Failed;
             }
             Waited::TimeUp => {
-                let text = format!("the upstream {name} ({address}) does not answer; it is tried again");
+                let text = format!("the upstream {place} does not answer; it is tried again");
                 self.failed(Connect::Unreachable, &text);
                 return Ended::Failed;
             }
@@ -152,12 +157,18 @@ impl Ingest {
             Waited::Done(Ok(())) => {}
             Waited::TimeUp => {
                 let seconds = UPSTREAM_SILENCE_US / 1_000_000;
-                self.say(&format!("the upstream {name} said nothing for {seconds} s and is given up"));
+                self.say(&format!(
+                    "the upstream {name} said nothing for {seconds} s and is given up"
+                ));
             }
         }
         // One that breaks again and again after its first tick is not begun anew without a growing pause.
         let lasted = monotonic_us().saturating_sub(since_us) >= UPSTREAM_BACKOFF_US.1;
-        if lasted && self.subscriber.counts().ticks > ticks { Ended::Worked } else { Ended::Failed }
+        if lasted && self.subscriber.counts().ticks > ticks {
+            Ended::Worked
+        } else {
+            Ended::Failed
+        }
     }
 
     /// Speaks with a connected origin until either ends it.
@@ -212,7 +223,11 @@ impl Ingest {
         if let Some(stream) = stream.filter(|_| !core::mem::replace(known, true)) {
             connects[Connect::Connected as usize] += 1;
             let begun = if stream.continued { "goes on" } else { "begins" };
-            tracing::info!(upstream = name, epoch = stream.epoch, "upstream connected: the stream {begun}");
+            tracing::info!(
+                upstream = name,
+                epoch = stream.epoch,
+                "upstream connected: the stream {begun}"
+            );
         }
     }
 
@@ -255,6 +270,18 @@ impl Ingest {
         let limit_us = monotonic_us().saturating_add(limit_us);
         tokio::pin!(work);
         loop {
+            let next_us = self
+                .intake
+                .hold_due_us()
+                .min(limit_us)
+                .saturating_sub(monotonic_us());
+            tokio::select! {
+                biased;
+                _ = self.stop.wait_for(|stop| *stop) => return Waited::Stopped,
+                // What came counts before what is due: after a stall nothing is repeated first (FAULTS 41).
+                done = &mut work => return Waited::Done(done),
+                () = tokio::time::sleep(Duration::from_micros(next_us)) => {}
+            }
             let now_us = monotonic_us();
             if self.intake.hold(now_us) {
                 self.shelf.wake();
@@ -262,13 +289,6 @@ impl Ingest {
             }
             if now_us >= limit_us {
                 return Waited::TimeUp;
-            }
-            let next_us = self.intake.hold_due_us().min(limit_us).saturating_sub(now_us);
-            tokio::select! {
-                biased;
-                _ = self.stop.wait_for(|stop| *stop) => return Waited::Stopped,
-                done = &mut work => return Waited::Done(done),
-                () = tokio::time::sleep(Duration::from_micros(next_us)) => {}
             }
         }
     }

@@ -50,8 +50,12 @@ pub enum Connect {
 
 impl Connect {
     /// Every result.
-    pub const ALL: [Connect; 4] =
-        [Connect::Connected, Connect::Unresolved, Connect::Unreachable, Connect::Refused];
+    pub const ALL: [Connect; 4] = [
+        Connect::Connected,
+        Connect::Unresolved,
+        Connect::Unreachable,
+        Connect::Refused,
+    ];
 
     /// The word used in metrics.
     #[must_use]
@@ -170,7 +174,9 @@ impl Intake {
         let world = self.world.as_mut()?;
         let frame = world.advance(self.tick.next(), update);
         let refused = world.refused();
-        let complaint = refused.first().map(|first| complaint(update.origin_tick, first, refused.len()));
+        let complaint = refused
+            .first()
+            .map(|first| complaint(update.origin_tick, first, refused.len()));
         for refusal in refused {
             self.counts.refusals[place(refusal)] += 1;
         }
@@ -205,18 +211,29 @@ impl Intake {
 
     fn repeat(&mut self, now_us: u64) -> bool {
         let silent_us = now_us.saturating_sub(self.last_tick_us);
-        let Some(world) = self.world.as_mut() else { return false };
+        let Some(world) = self.world.as_mut() else {
+            return false;
+        };
         let stale = !self.connected || silent_us >= STALE_AFTER_US;
         let frame = world.hold(self.tick.next(), stale);
         self.counts.holds += 1;
-        self.hold_due_us = now_us + if silent_us < STALE_AFTER_US { HOLD_AFTER_US } else { STALE_AFTER_US };
+        self.hold_due_us = now_us
+            + if silent_us < STALE_AFTER_US {
+                HOLD_AFTER_US
+            } else {
+                STALE_AFTER_US
+            };
         self.publish(now_us, frame);
         true
     }
 
     fn publish(&mut self, now_us: u64, frame: Arc<Frame>) {
         self.tick = frame.tick;
-        self.shelf.publish(Shelved { frame, schema: Arc::clone(&self.schema), taken_us: now_us });
+        self.shelf.publish(Shelved {
+            frame,
+            schema: Arc::clone(&self.schema),
+            taken_us: now_us,
+        });
         self.status.frames.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -224,7 +241,10 @@ impl Intake {
 fn complaint(origin_tick: u64, first: &Refusal, all: usize) -> String {
     match all {
         1 => format!("in upstream tick {origin_tick}: {first}"),
-        _ => format!("in upstream tick {origin_tick}: {first}; {} more items were refused", all - 1),
+        _ => format!(
+            "in upstream tick {origin_tick}: {first}; {} more items were refused",
+            all - 1
+        ),
     }
 }
 
@@ -269,7 +289,14 @@ mod tests {
     }
 
     fn keyframe(origin_tick: u64, server_us: u64, ids: &[u32]) -> SubscriberEvent {
-        let spawned = ids.iter().map(|id| Spawn { entity: entity(*id), class: 0, at_us: 0 }).collect();
+        let spawned = ids
+            .iter()
+            .map(|id| Spawn {
+                entity: entity(*id),
+                class: 0,
+                at_us: 0,
+            })
+            .collect();
         SubscriberEvent::Tick(TickUpdate {
             origin_tick,
             server_us,
@@ -296,14 +323,23 @@ mod tests {
     #[test]
     fn ops2_faults_43_the_world_stays_until_a_new_stream_has_a_keyframe() {
         let (shelf, status, mut intake) = fixture();
-        assert!(!intake.hold(0) && shelf.newest().is_none(), "no world, nothing to repeat");
+        assert!(
+            !intake.hold(0) && shelf.newest().is_none(),
+            "no world, nothing to repeat"
+        );
         intake.disconnected(0);
         assert!(intake.take(1, stream(false)).is_none() && !status.has_world.load(Ordering::Relaxed));
         assert!(intake.take(10, keyframe(1, 50, &[1, 2])).is_none());
         assert!(status.has_world.load(Ordering::Relaxed) && status.connected.load(Ordering::Relaxed));
         let first = newest(&shelf);
-        assert_eq!((first.frame.tick, first.frame.stream_epoch, first.frame.live()), (Tick(1), 1, 2));
-        assert_eq!((&*first.schema, first.taken_us, first.frame.stale), (&[1u8, 2, 3][..], 10, false));
+        assert_eq!(
+            (first.frame.tick, first.frame.stream_epoch, first.frame.live()),
+            (Tick(1), 1, 2)
+        );
+        assert_eq!(
+            (&*first.schema, first.taken_us, first.frame.stale),
+            (&[1u8, 2, 3][..], 10, false)
+        );
 
         intake.disconnected(20);
         let lost = newest(&shelf);
@@ -316,7 +352,10 @@ mod tests {
         assert_eq!(newest(&shelf).frame.stream_epoch, 1);
         intake.take(31, keyframe(1, 0, &[7]));
         let fresh = newest(&shelf);
-        assert_eq!((fresh.frame.tick, fresh.frame.stream_epoch, fresh.frame.live()), (Tick(3), 2, 1));
+        assert_eq!(
+            (fresh.frame.tick, fresh.frame.stream_epoch, fresh.frame.live()),
+            (Tick(3), 2, 1)
+        );
         assert_eq!((intake.counts().epoch_changes, intake.counts().frames), (1, 2));
     }
 
@@ -353,7 +392,11 @@ mod tests {
         assert_eq!(held[0], (first_us, false));
         assert!((8..=10).contains(&fresh), "{held:?}");
         assert!((4..=6).contains(&(held.len() - fresh)), "{held:?}");
-        assert!(held.iter().all(|(now_us, stale)| *stale == (*now_us >= STALE_AFTER_US)), "{held:?}");
+        assert!(
+            held.iter()
+                .all(|(now_us, stale)| *stale == (*now_us >= STALE_AFTER_US)),
+            "{held:?}"
+        );
         intake.take(6_000_000, keyframe(2, 50, &[1]));
         assert!(!newest(&shelf).frame.stale && !intake.hold(6_050_000));
     }
@@ -364,7 +407,11 @@ mod tests {
         let (shelf, _, mut intake) = fixture();
         intake.take(0, stream(false));
         intake.take(0, keyframe(1, 50, &[1]));
-        let despawn = |id| Despawn { entity: entity(id), at_us: 60, reason: 0 };
+        let despawn = |id| Despawn {
+            entity: entity(id),
+            at_us: 60,
+            reason: 0,
+        };
         let update = TickUpdate {
             origin_tick: 2,
             server_us: 60,
@@ -372,10 +419,21 @@ mod tests {
             ..TickUpdate::default()
         };
         let complaint = intake.take(1, SubscriberEvent::Tick(update.clone())).unwrap();
-        assert!(complaint.starts_with("in upstream tick 2: despawn of entity 5"), "{complaint}");
+        assert!(
+            complaint.starts_with("in upstream tick 2: despawn of entity 5"),
+            "{complaint}"
+        );
         assert!(complaint.ends_with("1 more items were refused"), "{complaint}");
         assert_eq!((newest(&shelf).frame.live(), intake.counts().refusals[2]), (0, 2));
-        let complaint = intake.take(2, SubscriberEvent::Tick(TickUpdate { server_us: 0, ..update })).unwrap();
+        let complaint = intake
+            .take(
+                2,
+                SubscriberEvent::Tick(TickUpdate {
+                    server_us: 0,
+                    ..update
+                }),
+            )
+            .unwrap();
         assert!(complaint.contains("before the last frame's"), "{complaint}");
         assert_eq!((shelf.newest(), intake.counts().refusals[0]), (Some(Tick(2)), 1));
     }

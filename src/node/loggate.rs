@@ -16,8 +16,15 @@ impl LogGate {
     /// Whether to say it now: how many were held back since the last one. Different sentences come at most once a
     /// second, the same one at most every ten.
     pub fn pass(&mut self, now_us: u64, sentence: &str) -> Option<u64> {
-        let spacing_us = if sentence == self.last { SPACING_US.1 } else { SPACING_US.0 };
-        if self.last_us.is_some_and(|last_us| now_us.saturating_sub(last_us) < spacing_us) {
+        let spacing_us = if sentence == self.last {
+            SPACING_US.1
+        } else {
+            SPACING_US.0
+        };
+        if self
+            .last_us
+            .is_some_and(|last_us| now_us.saturating_sub(last_us) < spacing_us)
+        {
             self.held_back += 1;
             return None;
         }
@@ -36,7 +43,10 @@ mod tests {
     fn threats_39_a_storm_of_complaints_is_a_line_a_second() {
         let mut gate = LogGate::default();
         let said = |gate: &mut LogGate, text: &dyn Fn(u64) -> String| {
-            (0..10_000_000u64).step_by(10_000).filter_map(|now_us| gate.pass(now_us, &text(now_us))).collect()
+            (0..10_000_000u64)
+                .step_by(10_000)
+                .filter_map(|now_us| gate.pass(now_us, &text(now_us)))
+                .collect()
         };
         let different: Vec<u64> = said(&mut gate, &|now_us| now_us.to_string());
         assert_eq!((different.len(), different[1]), (10, 99));

@@ -10,7 +10,10 @@ use super::settings::LogFormat;
 pub fn begin(filter: &str, format: LogFormat) {
     // Settings were checked; a filter that is refused all the same leaves the common level.
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_writer(std::io::stderr);
     // Where another log was begun already, that one stays.
     let _ = match format {
         LogFormat::Human => lines.with_ansi(std::io::stderr().is_terminal()).try_init(),

@@ -130,15 +130,31 @@ impl ShardMetrics {
                 "reason",
                 plain(&["base_left", "requested"]),
             ),
-            omitted: Family::new("ackline_records_omitted_total", "reason", plain(&["budget", "rate_tier"])),
-            segments: Family::new("ackline_segment_cache_lookups_total", "result", plain(&["hit", "miss"])),
-            bodies: Family::new("ackline_body_lookups_total", "result", plain(&["shared", "built"])),
+            omitted: Family::new(
+                "ackline_records_omitted_total",
+                "reason",
+                plain(&["budget", "rate_tier"]),
+            ),
+            segments: Family::new(
+                "ackline_segment_cache_lookups_total",
+                "result",
+                plain(&["hit", "miss"]),
+            ),
+            bodies: Family::new(
+                "ackline_body_lookups_total",
+                "result",
+                plain(&["shared", "built"]),
+            ),
             reports: Family::new(
                 "ackline_client_reports_total",
                 "result",
                 plain(&["taken", "stale", "contradicting"]),
             ),
-            rejected: Family::new("ackline_client_packets_rejected_total", "reason", rejection_words()),
+            rejected: Family::new(
+                "ackline_client_packets_rejected_total",
+                "reason",
+                rejection_words(),
+            ),
             sent: rising("ackline_datagrams_sent_total"),
             egress: rising("ackline_egress_bytes_total"),
             send_errors: Family::new("ackline_send_errors_total", "errno", errors()),
@@ -201,7 +217,8 @@ impl ShardMetrics {
         self.closed.tell(c.sessions_closed);
         self.denied.tell(c.handshakes_refused);
         self.refused.tell(c.datagrams_refused);
-        self.advances.tell([c.advances_requested, c.advances_committed, c.advances_confirmed]);
+        self.advances
+            .tell([c.advances_requested, c.advances_committed, c.advances_confirmed]);
         self.withheld.tell(c.withheld);
         self.fallbacks.tell(c.fallbacks);
         self.complete.tell([c.complete_records, c.requested_records]);
@@ -209,7 +226,8 @@ impl ShardMetrics {
         self.segments.tell([c.segment_hits, c.segment_misses]);
         self.bodies.tell([c.body_shares, c.body_builds]);
         self.reports.tell([
-            c.reports.saturating_sub(c.reports_stale + c.reports_contradicting),
+            c.reports
+                .saturating_sub(c.reports_stale + c.reports_contradicting),
             c.reports_stale,
             c.reports_contradicting,
         ]);
@@ -231,8 +249,10 @@ impl ShardMetrics {
     fn tell_loop(&mut self, looped: &mut LoopCounters) {
         self.sent.tell(looped.sent);
         self.egress.tell(looped.bytes);
-        self.send_errors.tell(ErrnoKind::ALL.map(|kind| looped.send_errors.get(kind)));
-        self.receive_errors.tell(ErrnoKind::ALL.map(|kind| looped.receive_errors.get(kind)));
+        self.send_errors
+            .tell(ErrnoKind::ALL.map(|kind| looped.send_errors.get(kind)));
+        self.receive_errors
+            .tell(ErrnoKind::ALL.map(|kind| looped.receive_errors.get(kind)));
         self.forwarded.tell(looped.forwarded);
         self.kernel_drops.tell(looped.kernel_drops);
         self.overrun.tell(looped.overruns);
@@ -321,7 +341,17 @@ impl RelayMetrics {
             ];
             (by_shard, IngestMetrics::new(), gauges)
         });
-        (Arc::new(RelayMetrics { recorder, process, connected, draining, lag }), by_shard, ingest)
+        (
+            Arc::new(RelayMetrics {
+                recorder,
+                process,
+                connected,
+                draining,
+                lag,
+            }),
+            by_shard,
+            ingest,
+        )
     }
 
     /// Everything as Prometheus text.
@@ -352,7 +382,9 @@ mod tests {
 
     /// The value of a series as rendered.
     fn value(text: &str, series: &str) -> Option<f64> {
-        let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
         line.parse().ok()
     }
 
@@ -366,10 +398,15 @@ mod tests {
             let name = entry.name;
             assert!(text.contains(&format!("# HELP {name} ")), "no help of {name}");
             assert!(text.contains(&format!("# TYPE {name} ")), "no type of {name}");
-            let mut samples = text.lines().filter(|line| !line.starts_with('#') && line.starts_with(name));
+            let mut samples = text
+                .lines()
+                .filter(|line| !line.starts_with('#') && line.starts_with(name));
             assert!(samples.clone().count() > 0, "no series of {name}");
             if name != "ackline_build_info" {
-                assert!(samples.all(|line| line.ends_with(" 0")), "{name} does not begin at zero");
+                assert!(
+                    samples.all(|line| line.ends_with(" 0")),
+                    "{name} does not begin at zero"
+                );
             }
         }
         for reason in ["forged", "base_missing", "unknown"] {
@@ -400,7 +437,11 @@ mod tests {
         let text = metrics.render(&status, 1);
         assert_eq!(series(&text), before);
         assert_eq!(value(&text, "ackline_clients"), Some(6.0));
-        assert_eq!(value(&text, "ackline_sessions_opened_total"), Some(14.0), "totals are told once");
+        assert_eq!(
+            value(&text, "ackline_sessions_opened_total"),
+            Some(14.0),
+            "totals are told once"
+        );
         assert_eq!(value(&text, "ackline_round_trip_seconds_sum"), Some(0.03));
         assert_eq!(value(&text, "ackline_arena_frames"), Some(9.0));
         shards.pop();
@@ -415,7 +456,10 @@ mod tests {
         let mut by_code = [0; 64];
         (by_code[0], by_code[23]) = (2, 5);
         let totals = rejections(&by_code);
-        assert_eq!((totals[0], totals.last().copied(), totals.iter().sum::<u64>()), (2, Some(5), 7));
+        assert_eq!(
+            (totals[0], totals.last().copied(), totals.iter().sum::<u64>()),
+            (2, Some(5), 7)
+        );
         assert_eq!(totals.len(), rejection_words().count());
     }
 }

@@ -160,7 +160,10 @@ impl OriginHandle {
     pub fn start(settings: OriginSettings) -> anyhow::Result<OriginHandle> {
         let source = Source::open(&settings.source)?;
         let listener = TcpListener::bind(settings.listen).with_context(|| {
-            format!("the origin's address {} cannot be bound; choose a free one of this host", settings.listen)
+            format!(
+                "the origin's address {} cannot be bound; choose a free one of this host",
+                settings.listen
+            )
         })?;
         listener.set_nonblocking(true)?;
         let addr = listener.local_addr()?;
@@ -170,7 +173,12 @@ impl OriginHandle {
         let (tap, truth) = settings.tap.then(|| bounded(TRUTH_TICKS_MAX)).unzip();
         let subscribers = Subscribers::new(settings.token);
         let stage = Arc::new(Stage {
-            hub: Mutex::new(Hub { publisher, subscribers, counts: OriginCounts::default(), tap }),
+            hub: Mutex::new(Hub {
+                publisher,
+                subscribers,
+                counts: OriginCounts::default(),
+                tap,
+            }),
             news: watch::Sender::new(0),
             stopping: AtomicBool::new(false),
             finished: AtomicBool::new(false),
@@ -190,7 +198,14 @@ impl OriginHandle {
             .name("ackline-origin-clock".to_owned())
             .spawn(move || clockwork.run())
             .context("the threads of the origin cannot be started")?;
-        Ok(OriginHandle { addr, schema, stage, truth, clockwork: Some(clockwork), runtime: Some(runtime) })
+        Ok(OriginHandle {
+            addr,
+            schema,
+            stage,
+            truth,
+            clockwork: Some(clockwork),
+            runtime: Some(runtime),
+        })
     }
 
     /// Where subscribers connect.
@@ -216,7 +231,10 @@ impl OriginHandle {
     #[must_use]
     pub fn counts(&self) -> OriginCounts {
         let hub = self.stage.hub();
-        OriginCounts { subscribers: hub.subscribers.served() as u64, ..hub.counts }
+        OriginCounts {
+            subscribers: hub.subscribers.served() as u64,
+            ..hub.counts
+        }
     }
 
     /// True when the source has ended.
@@ -245,10 +263,14 @@ impl OriginHandle {
             // A clockwork that panicked has ended the process already.
             let _ = clockwork.join();
         }
-        let Some(runtime) = self.runtime.take() else { return };
+        let Some(runtime) = self.runtime.take() else {
+            return;
+        };
         if end {
             self.stage.finish();
-            let _ = wait_until(Duration::from_secs(1), || self.stage.hub().subscribers.ids().next().is_none());
+            let _ = wait_until(Duration::from_secs(1), || {
+                self.stage.hub().subscribers.ids().next().is_none()
+            });
         }
         runtime.shutdown_timeout(Duration::from_secs(1));
     }
@@ -273,6 +295,8 @@ fn wait_until(timeout: Duration, reached: impl Fn() -> bool) -> bool {
 
 /// An epoch that rises with every start: wall time in microseconds.
 fn epoch_now() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }

@@ -49,8 +49,17 @@ impl Post {
         let pool = ArrayQueue::new((LETTERS_MAX * wakers.len()).max(1));
         // One shard has nobody to write to; memory is touched when it is needed.
         if wakers.len() > 1 {
-            let path = Path { remote: ([0, 0, 0, 0], 0).into(), local: None };
-            let letter = || Box::new(Letter { path, length: 0, bytes: [0; DATAGRAM_MAX] });
+            let path = Path {
+                remote: ([0, 0, 0, 0], 0).into(),
+                local: None,
+            };
+            let letter = || {
+                Box::new(Letter {
+                    path,
+                    length: 0,
+                    bytes: [0; DATAGRAM_MAX],
+                })
+            };
             while pool.push(letter()).is_ok() {}
         }
         (Arc::new(Post { pool, boxes }), inboxes)
@@ -59,9 +68,16 @@ impl Post {
     /// Sends a copy of `datagram` to shard `to` and wakes it. False when there is no such shard, no buffer, or no
     /// room in its box: it is dropped.
     pub fn send(&self, to: u8, path: Path, datagram: &[u8]) -> bool {
-        let Some((sender, waker)) = self.boxes.get(usize::from(to)) else { return false };
-        let Some(mut letter) = self.pool.pop() else { return false };
-        let fits = letter.bytes.get_mut(..datagram.len()).map(|place| place.copy_from_slice(datagram));
+        let Some((sender, waker)) = self.boxes.get(usize::from(to)) else {
+            return false;
+        };
+        let Some(mut letter) = self.pool.pop() else {
+            return false;
+        };
+        let fits = letter
+            .bytes
+            .get_mut(..datagram.len())
+            .map(|place| place.copy_from_slice(datagram));
         (letter.path, letter.length) = (path, datagram.len());
         if fits.is_none() {
             self.give_back(letter);
@@ -90,8 +106,10 @@ impl Post {
 mod tests {
     use super::*;
 
-    const FROM: Path =
-        Path { remote: std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9), local: None };
+    const FROM: Path = Path {
+        remote: std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9),
+        local: None,
+    };
 
     fn wakers(count: usize) -> Vec<Waker> {
         (0..count).map(|_| Waker::new().unwrap()).collect()

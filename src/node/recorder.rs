@@ -10,9 +10,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use metrics::{
-    Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
-};
+use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
 /// One relay's recorder. Two relays in one process have two.
@@ -47,7 +45,12 @@ impl RelayRecorder {
     pub fn new(bounds_of: fn(&str) -> Option<Vec<f64>>) -> RelayRecorder {
         let exporter = PrometheusBuilder::new().build_recorder();
         let handle = exporter.handle();
-        RelayRecorder { exporter, handle, bounds_of, families: Mutex::default() }
+        RelayRecorder {
+            exporter,
+            handle,
+            bounds_of,
+            families: Mutex::default(),
+        }
     }
 
     /// Everything as Prometheus text, version 0.0.4.
@@ -72,10 +75,17 @@ impl RelayRecorder {
 
     fn family<T>(&self, name: &str, change: impl FnOnce(&mut Family) -> T) -> T {
         let mut families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = families.iter().position(|family| family.name == name).unwrap_or_else(|| {
-            families.push(Family { name: name.to_owned(), help: String::new(), members: Vec::new() });
-            families.len() - 1
-        });
+        let at = families
+            .iter()
+            .position(|family| family.name == name)
+            .unwrap_or_else(|| {
+                families.push(Family {
+                    name: name.to_owned(),
+                    help: String::new(),
+                    members: Vec::new(),
+                });
+                families.len() - 1
+            });
         change(&mut families[at])
     }
 }
@@ -90,7 +100,9 @@ impl Recorder for RelayRecorder {
     }
 
     fn describe_histogram(&self, key: KeyName, _unit: Option<Unit>, description: SharedString) {
-        self.family(key.as_str(), |family| description.as_ref().clone_into(&mut family.help));
+        self.family(key.as_str(), |family| {
+            description.as_ref().clone_into(&mut family.help)
+        });
     }
 
     fn register_counter(&self, key: &Key, metadata: &Metadata<'_>) -> Counter {
@@ -102,8 +114,10 @@ impl Recorder for RelayRecorder {
     }
 
     fn register_histogram(&self, key: &Key, _metadata: &Metadata<'_>) -> Histogram {
-        let labels: Vec<String> =
-            key.labels().map(|label| format!("{}={:?}", label.key(), label.value())).collect();
+        let labels: Vec<String> = key
+            .labels()
+            .map(|label| format!("{}={:?}", label.key(), label.value()))
+            .collect();
         let labels = labels.join(",");
         let bounds = (self.bounds_of)(key.name()).unwrap_or_default();
         let member = self.family(key.name(), |family| {
@@ -121,13 +135,27 @@ impl Recorder for RelayRecorder {
 impl Buckets {
     fn new(labels: String, bounds: Vec<f64>) -> Buckets {
         let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
-        Buckets { labels, bounds, counts, sum: AtomicU64::new(0f64.to_bits()) }
+        Buckets {
+            labels,
+            bounds,
+            counts,
+            sum: AtomicU64::new(0f64.to_bits()),
+        }
     }
 
     fn render(&self, name: &str, text: &mut String) {
-        let Buckets { labels, bounds, counts, sum } = self;
+        let Buckets {
+            labels,
+            bounds,
+            counts,
+            sum,
+        } = self;
         let comma = if labels.is_empty() { "" } else { "," };
-        let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        let braced = if labels.is_empty() {
+            String::new()
+        } else {
+            format!("{{{labels}}}")
+        };
         let mut total = 0;
         let bounds = bounds.iter().map(f64::to_string).chain(["+Inf".to_owned()]);
         for (bound, count) in bounds.zip(counts) {
@@ -174,7 +202,10 @@ mod tests {
         });
         let text = recorder.render();
         assert!(text.contains("# HELP t_seconds Time of a test, in seconds.\n# TYPE t_seconds histogram\n"));
-        assert!(text.contains("t_seconds_bucket{shard=\"0\",le=\"+Inf\"} 0\n"), "{text}");
+        assert!(
+            text.contains("t_seconds_bucket{shard=\"0\",le=\"+Inf\"} 0\n"),
+            "{text}"
+        );
         histogram.record(0.001);
         histogram.record_many(0.05, 1_000_000);
         histogram.record(7.0);
@@ -187,7 +218,10 @@ mod tests {
             "t_seconds_sum{shard=\"0\"} 50007.001",
             "t_seconds_count{shard=\"0\"} 1000002",
         ] {
-            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+            assert!(
+                text.lines().any(|found| found == line),
+                "{line} is not in\n{text}"
+            );
         }
     }
 
@@ -201,14 +235,20 @@ mod tests {
             })
         };
         let ((histogram, counter), (again, counter_again)) = (make(&one), make(&one));
-        make(&other);
+        let _unused = make(&other);
         histogram.record(1.0);
         again.record(1.0);
         counter.increment(2);
         counter_again.increment(3);
         let text = one.render();
-        assert!(text.contains("t_seconds_count 2\n") && text.contains("t_total 5\n"), "{text}");
+        assert!(
+            text.contains("t_seconds_count 2\n") && text.contains("t_total 5\n"),
+            "{text}"
+        );
         let text = other.render();
-        assert!(text.contains("t_seconds_count 0\n") && text.contains("t_total 0\n"), "{text}");
+        assert!(
+            text.contains("t_seconds_count 0\n") && text.contains("t_total 0\n"),
+            "{text}"
+        );
     }
 }

@@ -85,11 +85,18 @@ impl RelayHandle {
         settings.validate()?;
         let sockets = bind(&settings)?;
         let listener = TcpListener::bind(settings.admin).with_context(|| {
-            format!("the admin address {} cannot be bound; choose a free one of this host", settings.admin)
+            format!(
+                "the admin address {} cannot be bound; choose a free one of this host",
+                settings.admin
+            )
         })?;
         listener.set_nonblocking(true)?;
         let listen = sockets.first().map_or(settings.listen, ShardSocket::local_addr);
-        let settings = RelaySettings { listen, admin: listener.local_addr()?, ..settings };
+        let settings = RelaySettings {
+            listen,
+            admin: listener.local_addr()?,
+            ..settings
+        };
 
         let status = Arc::new(RelayStatus::new(settings.shards, monotonic_us()));
         let (metrics, shard_metrics, ingest_metrics) = RelayMetrics::new(settings.shards);
@@ -102,15 +109,28 @@ impl RelayHandle {
             .build()
             .context("the control threads cannot be started")?;
         let (stop, stopped) = watch::channel(false);
-        let mut builder = Builder { settings, status, shelf, wakers, threads: Vec::new() };
+        let mut builder = Builder {
+            settings,
+            status,
+            shelf,
+            wakers,
+            threads: Vec::new(),
+        };
         let status = Arc::clone(&builder.status);
-        let started = builder.start_shards(sockets, metrics, shard_metrics).and_then(|control| {
-            builder.start_tasks(&runtime, &control, listener, ingest_metrics, stopped)?;
-            Ok(control)
-        });
+        let started = builder
+            .start_shards(sockets, metrics, shard_metrics)
+            .and_then(|control| {
+                builder.start_tasks(&runtime, &control, listener, ingest_metrics, stopped)?;
+                Ok(control)
+            });
         // Shards that run already end by themselves when the rest cannot be started.
         let control = started.inspect_err(|_| status.stopping.store(true, Ordering::Relaxed))?;
-        Ok(RelayHandle { control, threads: builder.threads, runtime: Some(runtime), stop: Some(stop) })
+        Ok(RelayHandle {
+            control,
+            threads: builder.threads,
+            runtime: Some(runtime),
+            stop: Some(stop),
+        })
     }
 
     /// Where clients connect.
@@ -242,7 +262,11 @@ impl Builder {
         let (post, inboxes) = Post::new(&self.wakers);
         let cookie_secret = random()?;
         let mut queries = Vec::new();
-        let parts = sockets.into_iter().zip(shard_metrics).zip(inboxes).zip(self.wakers.clone());
+        let parts = sockets
+            .into_iter()
+            .zip(shard_metrics)
+            .zip(inboxes)
+            .zip(self.wakers.clone());
         for (index, (((socket, metrics), inbox), waker)) in parts.enumerate() {
             let (sender, receiver) = bounded(QUERIES_MAX);
             queries.push((sender, waker.clone()));
@@ -260,11 +284,18 @@ impl Builder {
             let thread = std::thread::Builder::new()
                 .name(format!("ackline-shard-{index}"))
                 .spawn(move || ShardLoop::new(index, shard, socket, links).run());
-            self.threads.push(thread.context("a shard thread cannot be started")?);
+            self.threads
+                .push(thread.context("a shard thread cannot be started")?);
         }
         let Builder { settings, status, .. } = self;
         let (settings, status) = (settings.clone(), Arc::clone(status));
-        Ok(Arc::new(Control { settings, status, metrics, directory, shards: queries }))
+        Ok(Arc::new(Control {
+            settings,
+            status,
+            metrics,
+            directory,
+            shards: queries,
+        }))
     }
 
     fn shard_settings(&self, index: usize, cookie_secret: [u8; 32]) -> anyhow::Result<ShardSettings> {
@@ -291,7 +322,10 @@ impl Builder {
         stopped: watch::Receiver<bool>,
     ) -> anyhow::Result<()> {
         let intake = Intake::new(Arc::clone(&self.shelf), Arc::clone(&self.status));
-        let (upstream, token) = (self.settings.upstream.clone(), self.settings.upstream_token.clone());
+        let (upstream, token) = (
+            self.settings.upstream.clone(),
+            self.settings.upstream_token.clone(),
+        );
         let shelf = Arc::clone(&self.shelf);
         let ingest = Ingest::new(upstream, token.into_bytes(), intake, shelf, metrics, stopped);
         let seed = u64::from_le_bytes(random()?);

@@ -110,7 +110,9 @@ fn view(session: &Session, arena: &Arena, shard: usize, now_us: u64) -> SessionV
         datagrams: session.sealer.next_number(),
         bytes: session.bytes_sent,
         backlog: session.stream.backlog(),
-        complete_ms: session.complete_us.map(|us| us.saturating_sub(session.created_us) as f64 / 1e3),
+        complete_ms: session
+            .complete_us
+            .map(|us| us.saturating_sub(session.created_us) as f64 / 1e3),
         table_bytes: session.heap_bytes().0,
     }
 }

@@ -60,18 +60,28 @@ impl Drop for Part {
 pub struct Family(Vec<Rising>);
 
 impl Family {
-    pub(super) fn new(name: &'static str, label: &'static str, words: impl IntoIterator<Item = String>) -> Family {
+    pub(super) fn new(
+        name: &'static str,
+        label: &'static str,
+        words: impl IntoIterator<Item = String>,
+    ) -> Family {
         let make = |word| Rising::new(counter!(name, label => word));
         Family(words.into_iter().map(make).collect())
     }
 
     /// The totals in the order of the words.
     pub fn tell(&mut self, totals: impl IntoIterator<Item = u64>) {
-        self.0.iter_mut().zip(totals).for_each(|(rising, total)| rising.tell(total));
+        self.0
+            .iter_mut()
+            .zip(totals)
+            .for_each(|(rising, total)| rising.tell(total));
     }
 }
 
-pub(super) fn words<T>(all: impl IntoIterator<Item = T>, label: fn(T) -> &'static str) -> impl Iterator<Item = String> {
+pub(super) fn words<T>(
+    all: impl IntoIterator<Item = T>,
+    label: fn(T) -> &'static str,
+) -> impl Iterator<Item = String> {
     all.into_iter().map(move |value| label(value).to_owned())
 }
 
@@ -91,7 +101,10 @@ pub struct Filling {
 
 impl Filling {
     pub(super) fn new(name: &'static str, per_unit: f64) -> Filling {
-        Filling { histogram: histogram!(name), per_unit }
+        Filling {
+            histogram: histogram!(name),
+            per_unit,
+        }
     }
 
     /// Moves what was counted since the last time.

@@ -87,7 +87,12 @@ pub struct PartialSettings {
     #[arg(long, env = "ACKLINE_UPSTREAM", value_name = "ADDR[,ADDR...]")]
     pub upstream: Option<String>,
     /// What the origin knows this relay by [default: none]
-    #[arg(long, env = "ACKLINE_UPSTREAM_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    #[arg(
+        long,
+        env = "ACKLINE_UPSTREAM_TOKEN",
+        value_name = "TOKEN",
+        hide_env_values = true
+    )]
     pub upstream_token: Option<String>,
     /// Shard threads, 1 to 64 [default: the cores given to the process]
     #[arg(long, env = "ACKLINE_SHARDS", value_name = "N")]
@@ -179,18 +184,37 @@ impl RelaySettings {
         let buffer = (64 << 10, 1 << 30);
         within("shards", self.shards, (1, SHARDS_MAX))?;
         within("sessions_max", self.sessions_max, (1, SESSIONS_MAX))?;
-        within("budget_bytes_per_s", self.budget_bytes_per_s, (10_000, 1_000_000_000))?;
-        within("budget_burst_bytes", self.budget_burst_bytes, (2 * DATAGRAM_MAX as u64, 64 << 20))?;
+        within(
+            "budget_bytes_per_s",
+            self.budget_bytes_per_s,
+            (10_000, 1_000_000_000),
+        )?;
+        within(
+            "budget_burst_bytes",
+            self.budget_burst_bytes,
+            (2 * DATAGRAM_MAX as u64, 64 << 20),
+        )?;
         within("receive_buffer_bytes", self.receive_buffer_bytes, buffer)?;
         within("send_buffer_bytes", self.send_buffer_bytes, buffer)?;
         within("drain_deadline_s", self.drain_deadline_s, (1, 3600))?;
-        within("bytes of upstream_token", self.upstream_token.len(), (0, UPSTREAM_TOKEN_MAX))?;
+        within(
+            "bytes of upstream_token",
+            self.upstream_token.len(),
+            (0, UPSTREAM_TOKEN_MAX),
+        )?;
         within("addresses in upstream", self.upstream.len(), (1, 16))?;
         for name in &self.upstream {
-            let port = name.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
+            let port = name
+                .rsplit_once(':')
+                .filter(|(host, _)| !host.is_empty())
+                .map(|(_, port)| port);
             if !port.is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port > 0)) {
-                let fault = format!("upstream {name:?} is not host:port: give for example origin.example:7700");
-                return Err(OutOfBounds { key: "upstream", fault });
+                let fault =
+                    format!("upstream {name:?} is not host:port: give for example origin.example:7700");
+                return Err(OutOfBounds {
+                    key: "upstream",
+                    fault,
+                });
             }
         }
         if let Err(error) = tracing_subscriber::EnvFilter::try_new(&self.log) {
@@ -203,7 +227,11 @@ impl RelaySettings {
     /// Every setting as it is shown to people: secrets masked.
     #[must_use]
     pub fn shown(&self) -> PartialSettings {
-        let masked = if self.upstream_token.is_empty() { "" } else { "(set)" };
+        let masked = if self.upstream_token.is_empty() {
+            ""
+        } else {
+            "(set)"
+        };
         PartialSettings {
             listen: Some(self.listen),
             admin: Some(self.admin),
@@ -231,12 +259,25 @@ impl PartialSettings {
         toml::from_str(text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start);
             let line = text.get(..start).unwrap_or(text).lines().count().max(1);
-            let at_line_start = text.get(..start).is_some_and(|before| before.is_empty() || before.ends_with('\n'));
-            let line = if at_line_start && start > 0 { line + 1 } else { line };
-            let key = text.lines().nth(line - 1).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
+            let at_line_start = text
+                .get(..start)
+                .is_some_and(|before| before.is_empty() || before.ends_with('\n'));
+            let line = if at_line_start && start > 0 {
+                line + 1
+            } else {
+                line
+            };
+            let key = text
+                .lines()
+                .nth(line - 1)
+                .and_then(|line| line.split_once('='))
+                .map(|(key, _)| key.trim());
             let key = key.map_or(String::new(), |key| format!("{key}: "));
             let message = error.message().lines().collect::<Vec<_>>().join(" ");
-            SettingsError { place: format!("{name}, line {line}"), fault: format!("{key}{message}") }
+            SettingsError {
+                place: format!("{name}, line {line}"),
+                fault: format!("{key}{message}"),
+            }
         })
     }
 
@@ -264,14 +305,21 @@ impl PartialSettings {
     }
 }
 
-fn within<T: PartialOrd + fmt::Display>(key: &'static str, value: T, bounds: (T, T)) -> Result<(), OutOfBounds> {
+fn within<T: PartialOrd + fmt::Display>(
+    key: &'static str,
+    value: T,
+    bounds: (T, T),
+) -> Result<(), OutOfBounds> {
     let (least, most) = bounds;
     if least <= value && value <= most {
         return Ok(());
     }
     let fault = format!("{key} is {value}: give {least} to {most}");
     // The key is the last word: "bytes of upstream_token".
-    Err(OutOfBounds { key: key.rsplit(' ').next().unwrap_or(key), fault })
+    Err(OutOfBounds {
+        key: key.rsplit(' ').next().unwrap_or(key),
+        fault,
+    })
 }
 
 impl OutOfBounds {
@@ -281,13 +329,19 @@ impl OutOfBounds {
             Some(line) => format!("{name}, line {}", line + 1),
             None => name.to_owned(),
         };
-        SettingsError { place, fault: self.fault }
+        SettingsError {
+            place,
+            fault: self.fault,
+        }
     }
 
     fn of_flag(self) -> SettingsError {
         let flag = self.key.replace('_', "-");
         let variable = self.key.to_uppercase();
-        SettingsError { place: format!("--{flag} or ACKLINE_{variable}"), fault: self.fault }
+        SettingsError {
+            place: format!("--{flag} or ACKLINE_{variable}"),
+            fault: self.fault,
+        }
     }
 }
 
@@ -299,7 +353,9 @@ mod tests {
         let mut settings = RelaySettings::default();
         let parsed = PartialSettings::parse("relay.toml", text).map_err(|error| error.to_string())?;
         parsed.apply(&mut settings);
-        settings.check().map_err(|error| error.in_file("relay.toml", text).to_string())?;
+        settings
+            .check()
+            .map_err(|error| error.in_file("relay.toml", text).to_string())?;
         flags.apply(&mut settings);
         settings.validate().map_err(|error| error.to_string())?;
         Ok(settings)
@@ -307,8 +363,15 @@ mod tests {
 
     #[test]
     fn a_flag_beats_the_file_and_the_file_beats_the_default() {
-        let flags = PartialSettings { shards: Some(3), ..PartialSettings::default() };
-        let settings = load("shards = 2\nupstream = \"a:1, b:2\"\nlog_format = \"json\"\n", &flags).unwrap();
+        let flags = PartialSettings {
+            shards: Some(3),
+            ..PartialSettings::default()
+        };
+        let settings = load(
+            "shards = 2\nupstream = \"a:1, b:2\"\nlog_format = \"json\"\n",
+            &flags,
+        )
+        .unwrap();
         assert_eq!((settings.shards, settings.log_format), (3, LogFormat::Json));
         assert_eq!(settings.upstream, ["a:1", "b:2"]);
         assert_eq!(settings.listen, RelaySettings::default().listen);
@@ -320,31 +383,64 @@ mod tests {
         let none = PartialSettings::default();
         let refused = |text: &str| load(text, &none).unwrap_err();
         for (text, words) in [
-            ("shards = 2\nsessions_max = 0\n", &["relay.toml, line 2: sessions_max is 0", "1 to"][..]),
-            ("\n\nshards = \"two\"\n", &["relay.toml, line 3: shards:", "string"]),
-            ("# a comment\nsharts = 2\n", &["relay.toml, line 2:", "unknown field `sharts`", "shards"]),
-            ("listen = \"nowhere\"\n", &["relay.toml, line 1: listen:", "address"]),
-            ("shards = 2\nupstream = \"a\"\n", &["relay.toml, line 2: upstream \"a\" is not host:port"]),
+            (
+                "shards = 2\nsessions_max = 0\n",
+                &["relay.toml, line 2: sessions_max is 0", "1 to"][..],
+            ),
+            (
+                "\n\nshards = \"two\"\n",
+                &["relay.toml, line 3: shards:", "string"],
+            ),
+            (
+                "# a comment\nsharts = 2\n",
+                &["relay.toml, line 2:", "unknown field `sharts`", "shards"],
+            ),
+            (
+                "listen = \"nowhere\"\n",
+                &["relay.toml, line 1: listen:", "address"],
+            ),
+            (
+                "shards = 2\nupstream = \"a\"\n",
+                &["relay.toml, line 2: upstream \"a\" is not host:port"],
+            ),
             ("upstream = \"\"\n", &["line 1: upstream \"\" is not host:port"]),
             ("shards = \n", &["relay.toml, line 1"]),
             ("log = \"a=b=c\"\n", &["line 1: log"]),
         ] {
             let error = refused(text);
-            assert!(words.iter().all(|word| error.contains(word)), "{text:?} gave {error:?}");
+            assert!(
+                words.iter().all(|word| error.contains(word)),
+                "{text:?} gave {error:?}"
+            );
             assert!(!error.contains('\n'), "{error:?}");
         }
-        let flags = PartialSettings { shards: Some(65), ..PartialSettings::default() };
-        assert_eq!(load("", &flags).unwrap_err(), "--shards or ACKLINE_SHARDS: shards is 65: give 1 to 64");
+        let flags = PartialSettings {
+            shards: Some(65),
+            ..PartialSettings::default()
+        };
+        assert_eq!(
+            load("", &flags).unwrap_err(),
+            "--shards or ACKLINE_SHARDS: shards is 65: give 1 to 64"
+        );
     }
 
     /// What is shown is a file that gives the same settings again, but for secrets.
     #[test]
     fn what_is_shown_loads_again_and_hides_secrets() {
-        let flags = PartialSettings { upstream_token: Some("hunter2".to_owned()), ..PartialSettings::default() };
+        let flags = PartialSettings {
+            upstream_token: Some("hunter2".to_owned()),
+            ..PartialSettings::default()
+        };
         let settings = load("shards = 7\n", &flags).unwrap();
         let shown = toml::to_string(&settings.shown()).unwrap();
         assert!(!shown.contains("hunter2") && shown.contains("(set)"), "{shown}");
         let again = load(&shown, &PartialSettings::default()).unwrap();
-        assert_eq!(RelaySettings { upstream_token: settings.upstream_token.clone(), ..again }, settings);
+        assert_eq!(
+            RelaySettings {
+                upstream_token: settings.upstream_token.clone(),
+                ..again
+            },
+            settings
+        );
     }
 }

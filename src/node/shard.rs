@@ -126,13 +126,22 @@ impl ShardLoop {
     /// Waits for work, until timers are due; not at all while sessions are still to be served.
     fn rest(&mut self) {
         let wait_us = match self.shard.unserved() {
-            0 => self.timers_due_us.saturating_sub(monotonic_us()).min(SHARD_WAIT_US),
+            0 => self
+                .timers_due_us
+                .saturating_sub(monotonic_us())
+                .min(SHARD_WAIT_US),
             _ => 0,
         };
-        let waited = wait(&self.socket, &self.links.waker, Some(Duration::from_micros(wait_us)));
+        let waited = wait(
+            &self.socket,
+            &self.links.waker,
+            Some(Duration::from_micros(wait_us)),
+        );
         if let Err(error) = waited {
             // The loop lives on whatever the system says, and does not spin (FAULTS 83).
-            self.looped.receive_errors.record(error.raw_os_error().unwrap_or(libc::EIO));
+            self.looped
+                .receive_errors
+                .record(error.raw_os_error().unwrap_or(-1));
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -154,12 +163,23 @@ impl ShardLoop {
             let report = self.arrived.receive(&self.socket);
             self.looped.receive_errors.add(&report.errors);
             let now_us = monotonic_us();
-            let ShardLoop { arrived, shard, outbox, socket, looped, links, .. } = self;
+            let ShardLoop {
+                arrived,
+                shard,
+                outbox,
+                socket,
+                looped,
+                links,
+                ..
+            } = self;
             for datagram in arrived.datagrams() {
                 if outbox.room() == 0 {
                     flush(outbox, socket, looped);
                 }
-                let path = Path { remote: datagram.from, local: datagram.local };
+                let path = Path {
+                    remote: datagram.from,
+                    local: datagram.local,
+                };
                 if let Receipt::Elsewhere(owner) = shard.receive(now_us, path, datagram.bytes, outbox) {
                     let taken = links.post.send(owner, path, datagram.bytes);
                     looped.forwarded[usize::from(!taken)] += 1;
@@ -174,13 +194,17 @@ impl ShardLoop {
     /// Takes what other shards received for sessions of this one.
     fn read_letters(&mut self) {
         for _ in 0..LETTERS_MAX {
-            let Ok(mut letter) = self.links.inbox.try_recv() else { return };
+            let Ok(mut letter) = self.links.inbox.try_recv() else {
+                return;
+            };
             if self.outbox.room() == 0 {
                 self.flush();
             }
             let path = letter.path;
             // An id that belongs to no shard at all was dropped by the sender.
-            let _ = self.shard.receive(monotonic_us(), path, letter.datagram(), &mut self.outbox);
+            let _ = self
+                .shard
+                .receive(monotonic_us(), path, letter.datagram(), &mut self.outbox);
             self.links.post.give_back(letter);
         }
     }
@@ -199,7 +223,9 @@ impl ShardLoop {
             self.shard.publish(Arc::clone(&shelved.frame), &shelved.schema);
         }
         let now_us = monotonic_us();
-        self.looped.lateness.observe(now_us, now_us.saturating_sub(self.taken_us));
+        self.looped
+            .lateness
+            .observe(now_us, now_us.saturating_sub(self.taken_us));
     }
 
     /// Serves the newest frame until everybody has it, or a newer one has come.
@@ -242,8 +268,12 @@ impl ShardLoop {
         self.looped.lateness.age(now_us);
         let (open, arena) = (self.shard.open(), self.shard.arena());
         let arena = (arena.frames(), arena.bytes());
-        self.links.metrics.tell(open, arena, self.shard.counters_mut(), &mut self.looped);
-        let Some(status) = self.links.status.shards.get(self.index) else { return };
+        self.links
+            .metrics
+            .tell(open, arena, self.shard.counters_mut(), &mut self.looped);
+        let Some(status) = self.links.status.shards.get(self.index) else {
+            return;
+        };
         let counters = self.shard.counters();
         let put = |figure: &AtomicU64, value: u64| figure.store(value, Ordering::Relaxed);
         put(&status.turned_us, now_us);

@@ -111,7 +111,11 @@ mod tests {
 
     fn put(shelf: &Shelf, world: &mut World, tick: Tick) {
         let frame = world.hold(tick, false);
-        shelf.publish(Shelved { frame, schema: Arc::from([]), taken_us: 0 });
+        shelf.publish(Shelved {
+            frame,
+            schema: Arc::from([]),
+            taken_us: 0,
+        });
     }
 
     fn ticks(out: &[Arc<Shelved>]) -> Vec<u32> {

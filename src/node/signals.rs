@@ -38,12 +38,22 @@ impl Signals {
         let (terminate, interrupt) = (stream(SignalKind::terminate())?, stream(SignalKind::interrupt())?);
         let hang_up = stream(SignalKind::hangup())?;
         drop(context);
-        Ok(Signals { runtime, terminate, interrupt, hang_up })
+        Ok(Signals {
+            runtime,
+            terminate,
+            interrupt,
+            hang_up,
+        })
     }
 
     /// The next signal; `None` when none came in time.
     pub fn next(&mut self, within: Duration) -> Option<Signal> {
-        let Signals { runtime, terminate, interrupt, hang_up } = self;
+        let Signals {
+            runtime,
+            terminate,
+            interrupt,
+            hang_up,
+        } = self;
         runtime.block_on(async {
             tokio::select! {
                 _ = terminate.recv() => Some(Signal::End),

@@ -34,7 +34,13 @@ pub struct Source {
 }
 
 enum Player {
-    Trace { world: Box<TraceWorld>, index: usize, pass: u32, repeat: bool, speed: f64 },
+    Trace {
+        world: Box<TraceWorld>,
+        index: usize,
+        pass: u32,
+        repeat: bool,
+        speed: f64,
+    },
     #[cfg(feature = "scenes")]
     Scene(crate::scenes::Scene),
 }
@@ -53,12 +59,24 @@ impl Source {
                 let world = Box::new(TraceWorld::load(path, &TraceOptions::default())?);
                 let schema = faster(world.schema(), *speed);
                 let (repeat, speed) = (*repeat, *speed);
-                Ok(Source { schema, player: Player::Trace { world, index: 0, pass: 0, repeat, speed } })
+                Ok(Source {
+                    schema,
+                    player: Player::Trace {
+                        world,
+                        index: 0,
+                        pass: 0,
+                        repeat,
+                        speed,
+                    },
+                })
             }
             #[cfg(feature = "scenes")]
             OriginSource::Scene { kind, settings } => {
                 let scene = crate::scenes::Scene::new(*kind, settings)?;
-                Ok(Source { schema: scene.schema(), player: Player::Scene(scene) })
+                Ok(Source {
+                    schema: scene.schema(),
+                    player: Player::Scene(scene),
+                })
             }
         }
     }
@@ -73,7 +91,13 @@ impl Source {
     /// at the end.
     pub fn next(&mut self, sample: &mut WorldSample) -> bool {
         match &mut self.player {
-            Player::Trace { world, index, pass, repeat, speed } => {
+            Player::Trace {
+                world,
+                index,
+                pass,
+                repeat,
+                speed,
+            } => {
                 if *index == world.samples().len() && *repeat {
                     (*index, *pass) = (0, pass.saturating_add(1));
                 }
@@ -95,7 +119,10 @@ impl Source {
 
 /// The schema of a recording played `speed` times as fast.
 fn faster(schema: &Schema, speed: f64) -> Schema {
-    let rate = |rate: Rate| Rate { bound: rate.bound * speed, step: rate.step * speed };
+    let rate = |rate: Rate| Rate {
+        bound: rate.bound * speed,
+        step: rate.step * speed,
+    };
     let period_us = sooner(u64::from(schema.tick_period_us), speed).max(1);
     Schema {
         tick_period_us: u32::try_from(period_us).unwrap_or(u32::MAX),
@@ -105,7 +132,11 @@ fn faster(schema: &Schema, speed: f64) -> Schema {
     }
 }
 
-#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss
+)]
 fn sooner(at_us: u64, speed: f64) -> u64 {
     (at_us as f64 / speed).round() as u64
 }
@@ -133,15 +164,25 @@ mod tests {
     use super::*;
 
     fn trace(repeat: bool, speed: f64) -> OriginSource {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/rl_2016_3v3_800.jsonl.zst").into();
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/data/rl_2016_3v3_800.jsonl.zst"
+        )
+        .into();
         OriginSource::Trace { path, repeat, speed }
     }
 
     /// At twice the speed every time halves, every rate doubles, and the schema still holds both.
     #[test]
     fn speed_scales_times_and_rates_together() {
-        let (mut plain, mut fast) = (Source::open(&trace(false, 1.0)).unwrap(), Source::open(&trace(false, 2.0)).unwrap());
-        assert_eq!(fast.schema().tick_period_us, plain.schema().tick_period_us.div_ceil(2));
+        let (mut plain, mut fast) = (
+            Source::open(&trace(false, 1.0)).unwrap(),
+            Source::open(&trace(false, 2.0)).unwrap(),
+        );
+        assert_eq!(
+            fast.schema().tick_period_us,
+            plain.schema().tick_period_us.div_ceil(2)
+        );
         let (mut a, mut b) = (WorldSample::default(), WorldSample::default());
         let mut seen = 0;
         while plain.next(&mut a) {

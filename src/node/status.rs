@@ -48,7 +48,12 @@ impl RelayStatus {
     /// The status of a relay of so many shards that begins at `now_us`.
     #[must_use]
     pub fn new(shards: usize, now_us: u64) -> RelayStatus {
-        let shard = || CachePadded::new(ShardStatus { turned_us: now_us.into(), ..ShardStatus::default() });
+        let shard = || {
+            CachePadded::new(ShardStatus {
+                turned_us: now_us.into(),
+                ..ShardStatus::default()
+            })
+        };
         RelayStatus {
             connected: AtomicBool::new(false),
             has_world: AtomicBool::new(false),
@@ -106,7 +111,10 @@ impl RelayStatus {
     }
 
     fn sum(&self, figure: impl Fn(&ShardStatus) -> &AtomicU64) -> u64 {
-        self.shards.iter().map(|shard| figure(shard).load(Ordering::Relaxed)).sum()
+        self.shards
+            .iter()
+            .map(|shard| figure(shard).load(Ordering::Relaxed))
+            .sum()
     }
 }
 

@@ -70,11 +70,18 @@ async fn attend(stage: Arc<Stage>, mut socket: TcpStream) {
 async fn read(stage: Arc<Stage>, mut reader: OwnedReadHalf, id: SubscriberId) {
     let mut buffer = vec![0; 4096];
     loop {
-        let Ok(count @ 1..) = reader.read(&mut buffer).await else { return };
+        let Ok(count @ 1..) = reader.read(&mut buffer).await else {
+            return;
+        };
         {
             let mut hub = stage.hub();
             let hub = &mut *hub;
-            hub.subscribers.receive(id, buffer.get(..count).unwrap_or_default(), monotonic_us(), &hub.publisher);
+            hub.subscribers.receive(
+                id,
+                buffer.get(..count).unwrap_or_default(),
+                monotonic_us(),
+                &hub.publisher,
+            );
         }
         stage.notify();
     }

@@ -101,6 +101,8 @@ impl Planned {
         true
     }
 
+    /// A record that changed and changed back goes whole: a client may show what it was in between, and only an
+    /// entry takes that away (FAULTS 04).
     fn consider(&mut self, slot: Slot, base: &Table, base_frame: &Frame, arena: &Arena) {
         let Some(frame) = &self.frame else { return };
         let lives = matches!(frame.place(slot), Place::Live(_));
@@ -118,7 +120,7 @@ impl Planned {
                     self.fallback_records += 1;
                     How::Complete
                 }
-                Some(held) if held.record(slot) == frame.record(slot) => return,
+                Some(held) if held.record(slot) == frame.record(slot) => How::Complete,
                 Some(held) => {
                     if !self.bases.iter().any(|(known, _)| *known == tick) {
                         self.bases.push((tick, Arc::clone(held)));
@@ -206,5 +208,31 @@ impl Planned {
             Some((_, server_us)) => (Departure::Destroyed, server_us, 0),
             None => (Departure::Destroyed, 0, 0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arena::tests::{moved, world};
+    use super::*;
+    use crate::state::entity::Entity;
+    use crate::state::update::{ExtraUpdate, TickUpdate};
+
+    /// FAULTS 04: what changed and changed back within a round trip is said, since it may be shown.
+    #[test]
+    fn faults_04_what_changed_back_is_said_whole() {
+        let (mut world, first) = world(2, Tick(1));
+        let mut arena = Arena::new(8);
+        arena.publish(first);
+        let extras = |value| ExtraUpdate { entity: Entity { id: 1, generation: 0 }, mask: 1, values: [value; 8] };
+        for (step, value) in [(1u32, 5), (2, 0)] {
+            let update = TickUpdate { extras: vec![extras(value)], ..moved(u64::from(step), [], 0) };
+            arena.publish(world.advance(Tick(1 + step), &update).unwrap());
+        }
+        let mut plan = Planned::default();
+        assert!(plan.plan(&arena, Some(&Table::Whole(Tick(1))), &[]));
+        assert_eq!(plan.entries(), [PlannedEntry { slot: 1, how: How::Complete }]);
+        assert!(plan.plan(&arena, Some(&Table::Whole(Tick(3))), &[]));
+        assert_eq!(plan.entries(), []);
     }
 }

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use crate::delta::message::Message;
 use crate::limits::{
     COMMIT_KEEPS, COMMIT_SPACING_US, LEASE_US, RESTART_SPACING_US, STREAM_MESSAGES_MAX, WINDOW_SLOTS,
 };
@@ -19,7 +20,7 @@ use crate::wire::payload::{self, CloseReason};
 use crate::wire::report::{RefuseReason, Report};
 use crate::wire::seal::{Opener, Sealer};
 use crate::wire::snapshot::Held;
-use crate::wire::stream::StreamSender;
+use crate::wire::stream::{StreamFull, StreamSender};
 
 use super::arena::Arena;
 use super::bodies::Contents;
@@ -47,6 +48,8 @@ pub struct Session {
     pub window: SendWindow<Arc<Contents>, Table>,
     /// Messages that must arrive.
     pub stream: StreamSender,
+    /// The stream that the messages queued last are of; 0 before any.
+    pub told_stream: u32,
     /// When the session was made.
     pub created_us: u64,
     /// When it was heard last; the creation until then.
@@ -141,6 +144,7 @@ impl Session {
             opener: opening.opener,
             window: SendWindow::new(WindowLimits::default()),
             stream: StreamSender::default(),
+            told_stream: 0,
             created_us: now_us,
             heard_us: now_us,
             confirmed: false,
@@ -288,7 +292,8 @@ impl Session {
     }
 
     /// The base of the next snapshot: the newest held whose frame is in the arena and within its lease; while
-    /// joining, the one with most members. `Err` when something is held but nothing of it may be named.
+    /// joining, the newest complete one, else the one with most living members. `Err` when something is held but
+    /// nothing of it may be named.
     ///
     /// # Errors
     /// The lease of everything held is over (SPEC WIN9).
@@ -304,7 +309,8 @@ impl Session {
         let best = if self.whole {
             usable.max_by_key(|held| age(held.held))
         } else {
-            usable.max_by_key(|held| (held.table.members(arena), age(held.held)))
+            let progress = |table: &Table| if table.is_complete() { usize::MAX } else { table.members(arena) };
+            usable.max_by_key(|held| (progress(&held.table), age(held.held)))
         };
         match best {
             Some(best) => Ok(Some(best.held)),
@@ -390,6 +396,20 @@ impl Session {
             self.asked = false;
             counters.advances_committed += 1;
         }
+    }
+
+    /// Queues a message of a stream, behind one that says which stream it is.
+    ///
+    /// # Errors
+    /// [`StreamFull`]; the message is not queued then.
+    pub fn push(&mut self, stream_epoch: u32, message: &[u8]) -> Result<(), StreamFull> {
+        if self.told_stream != stream_epoch {
+            let mut bytes = Vec::new();
+            Message::Stream(stream_epoch).encode(&mut bytes);
+            self.stream.push(&bytes)?;
+            self.told_stream = stream_epoch;
+        }
+        self.stream.push(message)
     }
 
     /// The digest of a base, if one is due (SPEC DEC9).

@@ -159,13 +159,13 @@ impl Table {
         }
     }
 
-    /// Members, to compare tables of a client that is joining.
+    /// Members that still live in the newest frame, to compare tables of a client that is joining: those that
+    /// are gone by now are no progress.
     #[must_use]
     pub fn members(&self, arena: &Arena) -> usize {
-        match self {
-            Table::Whole(tick) => arena.frame(*tick).map_or(0, |frame| frame.live()),
-            Table::Explicit { ages, .. } => ages.iter().filter(|age| **age != ABSENT).count(),
-        }
+        let (Some(newest), Some(own)) = (arena.newest(), arena.frame(self.tick())) else { return 0 };
+        let lives = newest.alive().iter();
+        lives.filter(|slot| self.known(*slot, own) != Known::Absent).count()
     }
 
     /// The digest of the table's records (SPEC DEC9); `None` when a record's frame has left the arena.
@@ -205,6 +205,8 @@ mod tests {
     use super::super::arena::tests::{moved, world};
     use super::super::bodies::ContentsBuilder;
     use super::*;
+    use crate::state::entity::Entity;
+    use crate::state::update::{Despawn, TickUpdate};
 
     fn contents(parts: &[&[(Slot, bool)]], exhaustive: bool) -> Contents {
         let mut builder = ContentsBuilder::default();
@@ -259,6 +261,23 @@ mod tests {
             Table::build(&third, Some(&half), &rest, 1, &arena),
             Table::Whole(Tick(3))
         );
+    }
+
+    /// SPEC TAB7, DEC12: a table whose members have died is behind a smaller one whose members live.
+    #[test]
+    fn tab7_the_dead_are_no_progress_of_a_join() {
+        let (mut world, first) = world(4, Tick(1));
+        let mut arena = Arena::new(16);
+        arena.publish(first);
+        let before = Table::Whole(Tick(1));
+        assert_eq!(before.members(&arena), 4);
+        let dies = |id| Despawn { entity: Entity { id, generation: 0 }, at_us: 50, reason: 0 };
+        let update = TickUpdate { despawned: vec![dies(0), dies(1)], ..moved(50, [2], 7) };
+        let second = world.advance(Tick(2), &update).unwrap();
+        arena.publish(std::sync::Arc::clone(&second));
+        assert_eq!((before.members(&arena), Table::Whole(Tick(2)).members(&arena)), (2, 2));
+        let partly = Table::build(&second, Some(&before), &contents(&[&[(0, true)], &[(1, true)]], false), 1, &arena);
+        assert_eq!((partly.members(&arena), partly.is_complete()), (2, true));
     }
 
     #[test]

@@ -22,8 +22,15 @@ use crate::state::slots::Slot;
 use crate::state::update::Event;
 use crate::window::receive::Rejection;
 
-/// The time a flipped bit may take to be found: a digest a second, one period of slack, and its way there.
-pub const DETECT_WITHIN_US: u64 = 1_500_000;
+/// The longest that records may be shown wrongly because of a flipped bit: a digest a second, some of them lost,
+/// the way there and back, and a full state.
+pub const HEAL_WITHIN_US: u64 = 10_000_000;
+
+/// Time between two looks at everything shown.
+const LOOK_US: u64 = 200_000;
+/// The longest that an entity may be shown after its end while whole snapshots arrive: a view resync, and a
+/// digest that is lost some times.
+pub const UNDEAD_WITHIN_US: u64 = 4_000_000;
 
 /// What one session of a client has shown so far.
 #[derive(Debug, Default)]
@@ -33,8 +40,14 @@ pub struct Check {
     destroyed: HashSet<Entity, EntityHasher>,
     newest: Option<(Tick, u64)>,
     newest_at_us: u64,
+    /// The stream last told of, and the last event told in it.
+    told_stream: u32,
     event: u64,
     taint: Option<Taint>,
+    /// What was shown after its end at the last look at everything, since when on the clock of looks.
+    wrong: HashMap<Entity, u64, EntityHasher>,
+    looked_at_us: u64,
+    looks_us: u64,
     found: Vec<String>,
     /// Set once somebody asks for notes about an entity.
     watch: Option<u32>,
@@ -45,10 +58,11 @@ pub struct Check {
 #[derive(Clone, Copy, Debug)]
 struct Taint {
     at_us: u64,
-    session_epoch: u32,
-    detected_us: Option<u64>,
-    /// Records were shown wrong.
-    shown: bool,
+    /// The client has told the relay.
+    detected: bool,
+    /// When records were first seen to be shown wrongly.
+    shown_us: Option<u64>,
+    failed: bool,
 }
 
 impl Check {
@@ -72,12 +86,8 @@ impl Check {
     /// A bit of a held table was flipped.
     pub fn flipped(&mut self, now_us: u64, client: &Client, figures: &mut Figures) {
         figures.flips += 1;
-        self.taint.get_or_insert(Taint {
-            at_us: now_us,
-            session_epoch: client.session_epoch(),
-            detected_us: None,
-            shown: false,
-        });
+        debug_assert_eq!(client.refusing(), None, "one flip at a time");
+        self.taint.get_or_insert(Taint { at_us: now_us, detected: false, shown_us: None, failed: false });
     }
 
     /// Silence has passed: the gap is nobody's.
@@ -93,6 +103,7 @@ impl Check {
                 self.follow_stream(client, truth);
                 self.follow_time(now_us, client, truth, figures);
                 self.look_at_changes(client, truth, figures);
+                self.look_at_whole(now_us, client, truth, figures);
                 let slots = client.statistics().slots_in_use;
                 if slots > WINDOW_SLOTS as u64 {
                     self.found.push(format!("{slots} slots are in use, more than {WINDOW_SLOTS}"));
@@ -101,10 +112,10 @@ impl Check {
             _ => self.follow_stream(client, truth),
         }
         if let Some(taint) = self.taint.as_mut()
-            && taint.detected_us.is_none()
+            && !taint.detected
             && client.refusing().is_some()
         {
-            taint.detected_us = Some(now_us);
+            taint.detected = true;
             figures.flips_detected += 1;
             figures.detect_us.add(now_us - taint.at_us);
         }
@@ -148,7 +159,7 @@ impl Check {
             self.as_of.clear();
             self.destroyed.clear();
             self.newest = self.newest.map(|(tick, _)| (tick, 0));
-            self.event = 0;
+            self.wrong.clear();
         }
     }
 
@@ -173,6 +184,64 @@ impl Check {
         self.newest = Some((newest.id, newest.server_us));
         self.newest_at_us = now_us;
         figures.slots.add(client.statistics().slots_in_use);
+    }
+
+    /// Once the newest snapshot is whole: what lives is shown as in its frame. What is shown beyond that is followed,
+    /// since a short life may be heard of and its end not.
+    fn look_at_whole(&mut self, now_us: u64, client: &Client, truth: &Truth, figures: &mut Figures) {
+        let since_us = now_us - self.looked_at_us;
+        let newest = client.newest().filter(|newest| newest.is_whole() && since_us >= LOOK_US);
+        let Some(frame) = newest.and_then(|newest| truth.frame(newest.id)) else { return };
+        self.looked_at_us = now_us;
+        self.looks_us += since_us.min(2 * LOOK_US);
+        if self.is_tainted() || frame.stream_epoch != self.stream_epoch {
+            self.wrong.clear();
+            return;
+        }
+        let mut wrong = core::mem::take(&mut self.wrong);
+        let mut still: HashMap<Entity, u64, EntityHasher> = HashMap::default();
+        let mut alive = 0;
+        let mut behind = Vec::new();
+        for (_, record, _) in client.display().records() {
+            match truth.at(frame, record.entity) {
+                Fact::Alive(expected) => {
+                    alive += 1;
+                    if expected != record {
+                        behind.push(record.entity);
+                    }
+                }
+                _ => {
+                    let since = wrong.remove(&record.entity).unwrap_or(self.looks_us);
+                    still.insert(record.entity, since);
+                }
+            }
+        }
+        if alive < frame.living {
+            let shown: HashSet<Entity, EntityHasher> =
+                client.display().records().map(|(_, record, _)| record.entity).collect();
+            behind.extend(truth.living_at(frame).filter(|entity| !shown.contains(entity)));
+        }
+        figures.looks += 1;
+        figures.looks_behind += u64::from(!behind.is_empty());
+        figures.looks_undead += u64::from(!still.is_empty());
+        // Base and entries make the whole frame, unless the budget has cut it.
+        if figures.records_omitted == 0 {
+            for entity in behind {
+                let shown = client.display().find(entity).and_then(|slot| client.display().known(slot));
+                let (tick, fact) = (frame.tick, truth.at(frame, entity));
+                self.found.push(format!("snapshot {tick} is whole, and entity {entity} is shown as {shown:?}; true is {fact:?}"));
+            }
+        }
+        wrong.values().for_each(|since| figures.undead_us.add(self.looks_us.saturating_sub(*since)));
+        for (entity, since) in &mut still {
+            if self.looks_us > since.saturating_add(UNDEAD_WITHIN_US) {
+                let (tick, fact) = (frame.tick, truth.at(frame, *entity));
+                let us = self.looks_us - *since;
+                self.found.push(format!("entity {entity} has been shown for {us} us too long, at snapshot {tick} too: {fact:?}"));
+                *since = u64::MAX / 2;
+            }
+        }
+        self.wrong = still;
     }
 
     fn look_at_changes(&mut self, client: &Client, truth: &Truth, figures: &mut Figures) {
@@ -250,8 +319,7 @@ impl Check {
     }
 
     fn mismatch(&mut self, figures: &mut Figures, what: impl FnOnce() -> String) {
-        if let Some(taint) = self.taint.as_mut() {
-            taint.shown = true;
+        if self.is_tainted() {
             figures.tainted_records += 1;
         } else {
             figures.mismatches += 1;
@@ -260,22 +328,16 @@ impl Check {
     }
 
     /// Looks at what the game is told. True when the session ended.
-    pub fn told(&mut self, now_us: u64, client: &Client, event: &ClientEvent, truth: &Truth, figures: &mut Figures) -> bool {
+    pub fn told(&mut self, client: &Client, event: &ClientEvent, figures: &mut Figures) -> bool {
         if self.watch.is_some() && !matches!(event, ClientEvent::World(_)) {
             let (epoch, generation) = (client.session_epoch(), client.generation());
             self.notes.push(format!("{event:?}; session epoch {epoch}, generation {generation}"));
         }
         match event {
             ClientEvent::World(event) => self.event(event),
+            ClientEvent::StreamChanged(epoch) => (self.told_stream, self.event) = (*epoch, 0),
             ClientEvent::ViewComplete => {
                 figures.complete_views += 1;
-                let healed = self.taint.filter(|taint| client.session_epoch() > taint.session_epoch);
-                if let Some(taint) = healed {
-                    self.taint = None;
-                    figures.flips_healed += u64::from(taint.detected_us.is_some());
-                    figures.heal_us.add(now_us - taint.at_us);
-                    self.look_at_all(client, truth, figures);
-                }
             }
             ClientEvent::Closed(Ending::Left) => return true,
             ClientEvent::Closed(ending) => {
@@ -292,8 +354,8 @@ impl Check {
         let Some((stream, number)) = event_number(&event.payload) else {
             return self.found.push(format!("an event came with other bytes: {:?}", event.payload));
         };
-        if stream != u64::from(self.stream_epoch) {
-            let shown = self.stream_epoch;
+        if stream != u64::from(self.told_stream) {
+            let shown = self.told_stream;
             self.found.push(format!("event {number} of stream {stream} was delivered in stream {shown}"));
         } else if number <= self.event {
             self.found.push(format!("event {number} was delivered after event {}", self.event));
@@ -302,33 +364,38 @@ impl Check {
         }
     }
 
-    /// Time passes: a flipped bit that is not found by now must have been without effect.
-    pub fn tick(&mut self, now_us: u64, client: &Client, truth: &Truth, figures: &mut Figures) {
-        let Some(taint) = self.taint else { return };
-        if taint.detected_us.is_some() || now_us < taint.at_us + DETECT_WITHIN_US {
+    /// Looks whether a flipped bit is still at work: in the tables both ends name, as the caller found, or in what
+    /// is shown. Wrong records must not stay.
+    pub fn look_at_taint(
+        &mut self,
+        now_us: u64,
+        client: &Client,
+        tables_right: bool,
+        truth: &Truth,
+        figures: &mut Figures,
+    ) {
+        let Some(mut taint) = self.taint else { return };
+        let shown = client.display().records();
+        let known = shown.filter_map(|(slot, ..)| client.display().known(slot));
+        let of_memory = known.filter(|known| truth.frame(known.as_of).is_some());
+        let wrong = of_memory.filter_map(|known| self.judge(known, truth).err()).next();
+        if wrong.is_none() && tables_right && client.refusing().is_none() {
+            self.taint = None;
+            figures.flips_healed += u64::from(taint.detected);
+            figures.flips_harmless += u64::from(!taint.detected && taint.shown_us.is_none());
+            figures.heal_us.add(now_us - taint.at_us);
+            taint.shown_us.into_iter().for_each(|shown_us| figures.wrong_us.add(now_us - shown_us));
             return;
         }
-        self.taint = None;
-        if taint.shown {
-            self.found.push(format!(
-                "a bit flipped {} us ago, records were shown wrong, and no digest has told",
-                now_us - taint.at_us
-            ));
-        }
-        figures.flips_harmless += 1;
-        self.look_at_all(client, truth, figures);
-    }
-
-    /// Compares everything shown with the truth of its snapshot.
-    pub fn look_at_all(&mut self, client: &Client, truth: &Truth, figures: &mut Figures) {
-        for (slot, record, as_of) in client.display().records() {
-            figures.records_checked += 1;
-            let known = client.display().known(slot).filter(|known| truth.frame(known.as_of).is_some());
-            if let Some(Err(what)) = known.map(|known| self.judge(known, truth)) {
-                let entity = record.entity;
-                self.mismatch(figures, || format!("slot {slot}, entity {entity} as of {as_of}: {what}"));
+        if let Some(wrong) = wrong {
+            let since_us = *taint.shown_us.get_or_insert(now_us);
+            if now_us > since_us + HEAL_WITHIN_US && !taint.failed {
+                taint.failed = true;
+                let (flip_us, us) = (taint.at_us, now_us - since_us);
+                self.found.push(format!("a bit was flipped at {flip_us} us and records are shown wrong for {us} us now: {wrong}"));
             }
         }
+        self.taint = Some(taint);
     }
 
     /// The end came without a session although there should be one.

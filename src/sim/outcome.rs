@@ -49,6 +49,12 @@ pub struct Figures {
     pub records_checked: u64,
     pub tables_checked: u64,
     pub departures_checked: u64,
+    /// Looks at everything shown while the newest snapshot is whole; those that found a record that is not its
+    /// frame's; those that found an entity that does not live.
+    pub looks: u64,
+    pub looks_behind: u64,
+    pub looks_undead: u64,
+    pub records_omitted: u64,
     pub mismatches: u64,
     pub missing: u64,
     pub ghosts: u64,
@@ -82,16 +88,19 @@ pub struct Figures {
     /// From a session's first datagram to its first complete view.
     pub complete_us: Quantiles,
     pub slots: Quantiles,
+    /// How long an entity was shown after its end.
+    pub undead_us: Quantiles,
     pub advance_us: Quantiles,
-    /// From a flipped bit to the refusal, and to the next complete view.
+    /// From a flipped bit to the refusal; until nothing of it is left; for how long records were shown wrongly.
     pub detect_us: Quantiles,
     pub heal_us: Quantiles,
+    pub wrong_us: Quantiles,
 }
 
 impl Figures {
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Figures) {
-        let sums: [(&mut u64, u64); 35] = [
+        let sums: [(&mut u64, u64); 38] = [
             (&mut self.runs, other.runs),
             (&mut self.client_us, other.client_us),
             (&mut self.sessions, other.sessions),
@@ -126,7 +135,10 @@ impl Figures {
             (&mut self.parts_window_full, other.parts_window_full),
             (&mut self.parts_received, other.parts_received),
             (&mut self.snapshots_sent, other.snapshots_sent),
-            (&mut self.slots_most, 0),
+            (&mut self.looks, other.looks),
+            (&mut self.looks_behind, other.looks_behind),
+            (&mut self.looks_undead, other.looks_undead),
+            (&mut self.records_omitted, other.records_omitted),
         ];
         for (mine, theirs) in sums {
             *mine += theirs;
@@ -144,9 +156,11 @@ impl Figures {
             (&mut self.gap_us, &other.gap_us),
             (&mut self.complete_us, &other.complete_us),
             (&mut self.slots, &other.slots),
+            (&mut self.undead_us, &other.undead_us),
             (&mut self.advance_us, &other.advance_us),
             (&mut self.detect_us, &other.detect_us),
             (&mut self.heal_us, &other.heal_us),
+            (&mut self.wrong_us, &other.wrong_us),
         ] {
             mine.merge(theirs);
         }
@@ -258,21 +272,37 @@ impl fmt::Display for Outcome {
             ms(it.complete_us.at(0.99)),
             ms(it.complete_us.most())
         )?;
+        writeln!(
+            f,
+            "wholly looked  {} times: {} behind, {:.2}% with an entity whose end was not heard yet ({:.0}/{:.0}/{:.0} ms p50/p99/max)",
+            it.looks,
+            it.looks_behind,
+            share(it.looks_undead, it.looks),
+            ms(it.undead_us.at(0.5)),
+            ms(it.undead_us.at(0.99)),
+            ms(it.undead_us.most())
+        )?;
         writeln!(f, "events         {} delivered, {} dropped", it.events_delivered, it.events_dropped)?;
         writeln!(f, "digests        {} checked, {} mismatches", it.digests_checked, it.digest_mismatches)?;
         if it.flips > 0 {
             writeln!(
                 f,
-                "bit flips      {}: {} detected ({:.0}/{:.0} ms p50/max), {} healed ({:.0}/{:.0} ms p50/max), {} without effect, {} records wrong meanwhile",
+                "bit flips      {}: {} detected ({:.0}/{:.0} ms p50/max), {} of them healed, {} without effect",
                 it.flips,
                 it.flips_detected,
                 ms(it.detect_us.at(0.5)),
                 ms(it.detect_us.most()),
                 it.flips_healed,
-                ms(it.heal_us.at(0.5)),
-                ms(it.heal_us.most()),
-                it.flips_harmless,
-                it.tainted_records
+                it.flips_harmless
+            )?;
+            writeln!(
+                f,
+                "               {} records shown wrong, {} times, for {:.0}/{:.0}/{:.0} ms p50/p99/max",
+                it.tainted_records,
+                it.wrong_us.total(),
+                ms(it.wrong_us.at(0.5)),
+                ms(it.wrong_us.at(0.99)),
+                ms(it.wrong_us.most())
             )?;
         }
         for note in &self.notes {

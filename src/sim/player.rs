@@ -155,6 +155,8 @@ impl Player {
     pub fn flip(&mut self, now_us: u64, figures: &mut Figures) {
         let seed = self.dice.bits();
         if let Some(session) = self.session.as_mut()
+            && !session.check.is_tainted()
+            && session.client.refusing().is_none()
             && session.client.flip_bit(seed)
         {
             session.check.flipped(now_us, &session.client, figures);
@@ -219,7 +221,7 @@ impl Player {
         }
         self.scratch = datagram;
         if self.silence.is_none() && self.session.as_ref().is_some_and(|session| now_us >= session.wake_us) {
-            self.transmit(now_us, truth, figures);
+            self.transmit(now_us, figures);
         }
     }
 
@@ -244,7 +246,7 @@ impl Player {
     }
 
     /// Sends what is due; fetches what the game is told.
-    fn transmit(&mut self, now_us: u64, truth: &Truth, figures: &mut Figures) {
+    fn transmit(&mut self, now_us: u64, figures: &mut Figures) {
         let Some(session) = self.session.as_mut() else { return };
         let clock_us = now_us + self.plan.clock_us;
         let mut out = core::mem::take(&mut self.scratch);
@@ -257,7 +259,7 @@ impl Player {
         self.scratch = out;
         let mut ended = false;
         while let Some(event) = session.client.poll_event() {
-            ended |= session.check.told(now_us, &session.client, &event, truth, figures);
+            ended |= session.check.told(&session.client, &event, figures);
         }
         let timer_us = session.client.next_timer().saturating_sub(self.plan.clock_us);
         session.wake_us = timer_us.max(now_us + 1);
@@ -273,10 +275,10 @@ impl Player {
         }
     }
 
-    /// Lets its check see that time passes.
-    pub fn tick(&mut self, now_us: u64, truth: &Truth, figures: &mut Figures) {
+    /// Lets its check look whether a flipped bit is still at work.
+    pub fn look_at_taint(&mut self, now_us: u64, tables_right: bool, truth: &Truth, figures: &mut Figures) {
         if let Some(session) = self.session.as_mut() {
-            session.check.tick(now_us, &session.client, truth, figures);
+            session.check.look_at_taint(now_us, &session.client, tables_right, truth, figures);
         }
     }
 

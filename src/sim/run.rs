@@ -27,6 +27,8 @@ use crate::wire::seal::INSECURE_TOKEN_KEY;
 const TIMERS_US: u64 = 20_000;
 /// Time between two looks at tables and counters, microseconds.
 const INSPECT_US: u64 = 1_000_000;
+/// Time between two looks at what a flipped bit does, microseconds.
+const TAINTS_US: u64 = 50_000;
 
 /// Plays the run of a seed.
 #[must_use]
@@ -66,6 +68,7 @@ struct Run {
     clean: bool,
     timers_us: u64,
     inspect_us: u64,
+    taints_us: u64,
     frames: Vec<Arc<Frame>>,
     datagram: Vec<u8>,
 }
@@ -84,6 +87,7 @@ impl Run {
             seed: dice.bytes(),
             stopwatch: || 0,
         });
+        let flips = scenario.turns.iter().any(|(_, turn)| matches!(turn, Turn::Flip(_)));
         let players = scenario.clients.iter().enumerate().map(|(index, plan)| Player::new(seed, index, plan));
         Run {
             players: players.collect(),
@@ -98,6 +102,7 @@ impl Run {
             clean: false,
             timers_us: dice.up_to(TIMERS_US),
             inspect_us: INSPECT_US,
+            taints_us: if flips { TAINTS_US } else { u64::MAX },
             frames: Vec::new(),
             datagram: Vec::new(),
             scenario,
@@ -112,7 +117,7 @@ impl Run {
     fn next_us(&self) -> u64 {
         let turn = self.scenario.turns.get(self.turn).map_or(u64::MAX, |(at_us, _)| *at_us);
         let clean = if self.clean { u64::MAX } else { self.scenario.clean_at_us };
-        let fixed = turn.min(clean).min(self.timers_us).min(self.inspect_us).min(self.upstream.next_us());
+        let fixed = turn.min(clean).min(self.timers_us).min(self.inspect_us).min(self.taints_us).min(self.upstream.next_us());
         self.players.iter().map(Player::next_us).fold(fixed, u64::min).max(self.now_us)
     }
 
@@ -140,6 +145,10 @@ impl Run {
             if self.players[index].next_us() <= self.now_us {
                 self.run_player(index);
             }
+        }
+        if self.taints_us <= self.now_us {
+            self.taints_us = self.now_us + TAINTS_US;
+            self.look_at_taints();
         }
         if self.inspect_us <= self.now_us {
             self.inspect_us = self.now_us + INSPECT_US;
@@ -198,6 +207,7 @@ impl Run {
                 self.flush();
             }
             self.flush();
+            self.outcome.figures.records_omitted = self.shard.counters().records_omitted;
         }
         for what in self.upstream.take_complaints() {
             self.fail(None, what);
@@ -260,24 +270,32 @@ impl Run {
         self.outcome.fail(Failure { seed, at_us, client, what });
     }
 
+    /// Where a bit was flipped: whether it is still at work.
+    fn look_at_taints(&mut self) {
+        for index in (0..self.players.len()).filter(|index| self.players[*index].is_tainted()).collect::<Vec<_>>() {
+            let player = &self.players[index];
+            let session = session_of(&self.shard, player);
+            let right = session.is_none_or(|session| compare_tables(session, player, &self.shard, true).is_none());
+            let figures = &mut self.outcome.figures;
+            self.players[index].look_at_taint(self.now_us, right, &self.upstream.truth, figures);
+            self.gather(index);
+        }
+    }
+
     /// Once a second: windows and tables of both ends.
     fn inspect(&mut self) {
         self.upstream.truth.forget(self.now_us);
         self.shard.take_changes();
         for index in 0..self.players.len() {
             let now_us = self.now_us;
-            let player = &mut self.players[index];
-            player.tick(now_us, &self.upstream.truth, &mut self.outcome.figures);
-            self.gather(index);
             let player = &self.players[index];
-            let session = self.shard.sessions().find(|session| Some(&session.client_nonce) == player.nonce());
-            let Some(session) = session else { continue };
+            let Some(session) = session_of(&self.shard, player) else { continue };
             let in_use = session.window.in_use();
             if self.watch.is_some() {
                 let note = format!("{now_us} us: client {index}: {}", describe(session, player, &self.shard));
                 self.outcome.notes.push(note);
             }
-            let differences = if player.is_tainted() { None } else { compare_tables(session, player, &self.shard) };
+            let differences = if player.is_tainted() { None } else { compare_tables(session, player, &self.shard, false) };
             self.outcome.figures.tables_checked += 1;
             if in_use > WINDOW_SLOTS {
                 self.fail(Some(index), format!("the relay keeps {in_use} snapshots, more than {WINDOW_SLOTS}"));
@@ -331,6 +349,11 @@ impl Run {
     }
 }
 
+/// The relay's session of a client.
+fn session_of<'s>(shard: &'s Shard, player: &Player) -> Option<&'s Session> {
+    shard.sessions().find(|session| Some(&session.client_nonce) == player.nonce())
+}
+
 /// Both ends' windows in a line.
 fn describe(session: &Session, player: &Player, shard: &Shard) -> String {
     let window = &session.window;
@@ -354,14 +377,16 @@ fn describe(session: &Session, player: &Player, shard: &Shard) -> String {
     )
 }
 
-/// Compares what the relay believes a client holds with what it holds: the oldest and the newest table.
-fn compare_tables(session: &Session, player: &Player, shard: &Shard) -> Option<String> {
+/// Compares what the relay believes a client holds with what it holds: the oldest and the newest table, or all.
+fn compare_tables(session: &Session, player: &Player, shard: &Shard, all: bool) -> Option<String> {
     let client = player.client()?;
     if client.session_epoch() != session.window.session_epoch() {
         return None;
     }
     let held = session.window.held();
-    for believed in held.first().into_iter().chain(held.last()) {
+    let ends = held.first().into_iter().chain(held.last());
+    let looked_at: Vec<_> = if all { held.iter().collect() } else { ends.collect() };
+    for believed in looked_at {
         let id = believed.held.id;
         let Some((_, table)) = client.tables().find(|(held, _)| *held == believed.held) else {
             return Some(format!("the relay believes that snapshot {id} is held with parts {:b}; it is not", believed.held.mask));

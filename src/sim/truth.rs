@@ -24,6 +24,8 @@ pub struct FrameFact {
     pub stream_epoch: u32,
     /// Its time, server microseconds.
     pub server_us: u64,
+    /// How many entities live in it.
+    pub living: usize,
     /// How many updates of the stream it holds.
     version: u64,
     /// When it was published, virtual time.
@@ -90,8 +92,14 @@ impl Truth {
     pub fn publish(&mut self, tick: Tick, update: &TickUpdate, at_us: u64) {
         let Some(stream) = self.streams.back_mut() else { return };
         stream.apply(update);
-        let (stream_epoch, version) = (stream.epoch, stream.version);
-        self.frames.push_back(FrameFact { tick, stream_epoch, server_us: update.server_us, version, at_us });
+        self.frames.push_back(FrameFact {
+            tick,
+            stream_epoch: stream.epoch,
+            server_us: update.server_us,
+            living: stream.alive.len(),
+            version: stream.version,
+            at_us,
+        });
     }
 
     /// The last frame was published again as `tick`.
@@ -130,6 +138,14 @@ impl Truth {
             Some((_, record)) => Fact::Alive(record),
             None => Fact::Unborn,
         }
+    }
+
+    /// Everybody remembered who lived in a frame.
+    pub fn living_at(&self, frame: &FrameFact) -> impl Iterator<Item = Entity> + '_ {
+        let frame = *frame;
+        let stream = self.streams.iter().find(|stream| stream.epoch == frame.stream_epoch);
+        let lives = stream.into_iter().flat_map(|stream| stream.lives.keys().copied());
+        lives.filter(move |entity| matches!(self.at(&frame, *entity), Fact::Alive(_)))
     }
 
     /// Who lives in the newest frame.

@@ -73,6 +73,26 @@ fn ply7_waiting_events_do_not_cross_a_new_stream() {
     assert_eq!(client.statistics().events_dropped, 1);
 }
 
+/// SPEC PLY7: events of the old stream that are still under way when the new one is shown are not told.
+#[test]
+fn ply7_events_under_way_do_not_cross_a_new_stream() {
+    let (mut relay, mut client) = Relay::connected(ClientSettings::default());
+    relay.push_stream(1);
+    relay.push_event(1, None);
+    client.receive(0, &mut relay.messages(0));
+    assert_eq!(world_events(&mut client), [1]);
+    relay.push_event(2, None);
+    let late = relay.messages(1);
+    client.receive(2, &mut relay.new_stream());
+    client.receive(3, &mut late.clone());
+    assert_eq!(world_events(&mut client), [0u16; 0]);
+    assert_eq!(client.statistics().events_dropped, 1);
+    relay.push_stream(2);
+    relay.push_event(3, None);
+    client.receive(4, &mut relay.messages(200_000));
+    assert_eq!(world_events(&mut client), [3]);
+}
+
 /// THREATS 72: a flood of events about unknown entities is bounded, the foremost go first, and what the game
 /// does not fetch holds the stream up instead of growing.
 #[test]

@@ -414,6 +414,13 @@ impl Relay {
         self.stream.push(&bytes).unwrap();
     }
 
+    /// Queues the message that says of which stream the events behind it are.
+    pub(super) fn push_stream(&mut self, epoch: u32) {
+        let mut bytes = Vec::new();
+        Message::Stream(epoch).encode(&mut bytes);
+        self.stream.push(&bytes).unwrap();
+    }
+
     /// A Down datagram with the messages that are due.
     pub(super) fn messages(&mut self, now_us: u64) -> Vec<u8> {
         let mut block = Vec::new();

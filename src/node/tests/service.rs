@@ -14,10 +14,19 @@ use crate::wire::payload::CloseReason;
 fn faults_105_two_relays_share_neither_a_port_nor_a_metric() {
     let origin = origin();
     let (one, other) = (relay(&origin), relay(&origin));
-    let settings = RelaySettings { listen: one.data_addr(), ..RelaySettings::loopback(origin.addr()) };
+    let settings = RelaySettings {
+        listen: one.data_addr(),
+        ..RelaySettings::loopback(origin.addr())
+    };
     let error = RelayHandle::start(settings).err().unwrap().to_string();
-    assert!(error.contains(&one.data_addr().to_string()) && !error.contains('\n'), "{error}");
-    let settings = RelaySettings { admin: one.admin_addr(), ..RelaySettings::loopback(origin.addr()) };
+    assert!(
+        error.contains(&one.data_addr().to_string()) && !error.contains('\n'),
+        "{error}"
+    );
+    let settings = RelaySettings {
+        admin: one.admin_addr(),
+        ..RelaySettings::loopback(origin.addr())
+    };
     let error = RelayHandle::start(settings).err().unwrap().to_string();
     assert!(error.contains("admin address"), "{error}");
     let _watcher = Watcher::joined(one.data_addr());
@@ -45,8 +54,14 @@ fn ops4_a_drain_tells_every_client_and_admits_nobody() {
     wait_metric(&relay, "ackline_sessions_closed_total{reason=\"draining\"}", 4.0);
     assert_eq!(metric(&relay, "ackline_clients"), 0.0);
     let usage = relay.shutdown();
-    assert!(usage.shard_cpu_ns > 0 && usage.datagrams_sent > 0 && usage.sessions == 0, "{usage:?}");
-    assert!(usage.encode_ns > 0 && usage.seal_ns > 0 && usage.send_ns > 0, "{usage:?}");
+    assert!(
+        usage.shard_cpu_ns > 0 && usage.datagrams_sent > 0 && usage.sessions == 0,
+        "{usage:?}"
+    );
+    assert!(
+        usage.encode_ns > 0 && usage.seal_ns > 0 && usage.send_ns > 0,
+        "{usage:?}"
+    );
 }
 
 /// FAULTS 50: a client whose address changes is found by its connection id, on whichever shard's socket its
@@ -84,6 +99,8 @@ fn strangers_are_counted_and_disturb_nobody() {
     }
     wait_metric(&relay, "ackline_datagrams_refused_total{reason=\"size\"}", 1.0);
     let newest = watcher.client.newest().map(|newest| newest.id);
-    watcher.run_until("the stream goes on", |watcher| watcher.client.newest().map(|newest| newest.id) != newest);
+    watcher.run_until("the stream goes on", |watcher| {
+        watcher.client.newest().map(|newest| newest.id) != newest
+    });
     assert_eq!(metric(&relay, "ackline_sessions_opened_total"), 1.0);
 }

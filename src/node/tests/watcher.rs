@@ -28,13 +28,21 @@ impl Watcher {
     pub(super) fn new(relay: SocketAddr) -> Watcher {
         let nonce = crate::node::random::random().unwrap();
         let client = Client::new(ClientSettings::default(), nonce, monotonic_us());
-        Watcher { client, events: Vec::new(), socket: socket(), relay, out: Vec::new() }
+        Watcher {
+            client,
+            events: Vec::new(),
+            socket: socket(),
+            relay,
+            out: Vec::new(),
+        }
     }
 
     /// A client whose view is complete.
     pub(super) fn joined(relay: SocketAddr) -> Watcher {
         let mut watcher = Watcher::new(relay);
-        watcher.run_until("the view is complete", |watcher| watcher.saw(&ClientEvent::ViewComplete));
+        watcher.run_until("the view is complete", |watcher| {
+            watcher.saw(&ClientEvent::ViewComplete)
+        });
         watcher
     }
 
@@ -51,7 +59,11 @@ impl Watcher {
     pub(super) fn run_until(&mut self, what: &str, mut reached: impl FnMut(&Watcher) -> bool) {
         let begun = Instant::now();
         while !reached(self) {
-            assert!(begun.elapsed() < LONG, "waited in vain until {what}; {:?}", self.client.state());
+            assert!(
+                begun.elapsed() < LONG,
+                "waited in vain until {what}; {:?}",
+                self.client.state()
+            );
             self.turn();
         }
     }
@@ -71,7 +83,12 @@ impl Watcher {
 
     /// What is shown, by entity.
     pub(super) fn records(&self) -> Vec<Record> {
-        let mut records: Vec<Record> = self.client.display().records().map(|(_, record, _)| *record).collect();
+        let mut records: Vec<Record> = self
+            .client
+            .display()
+            .records()
+            .map(|(_, record, _)| *record)
+            .collect();
         records.sort_by_key(|record| record.entity.id);
         records
     }
