@@ -80,6 +80,18 @@ pub fn relay_payload() -> Vec<Vec<u8>> {
         }
     }
     seeds.push(ink.0);
+    // A part of a snapshot is reported when the frame of its base has left the arena.
+    let mut ink = Ink::default();
+    ink.u8(0).u8(150);
+    for _ in 0..6 {
+        ink.u8(0).u8(0).u8(0x10).u8(3).u8(0).u8(0).u8(0);
+    }
+    ink.u8(8).u8(2).u16(300).u8(0).u8(0).u8(0x10);
+    ink.u8(8).u8(2).u16(300).u8(3).u8(0x05).u8(0).u8(0);
+    for _ in 0..6 {
+        ink.u8(0).u8(0).u8(0x11).u8(3).u8(3).u8(0).u8(0).u8(0);
+    }
+    seeds.push(ink.0);
     // Refuses and restarts.
     let mut ink = Ink::default();
     ink.u8(0).u8(8);

@@ -25,7 +25,7 @@ use super::tape::Tape;
 /// The tick period of the stage's world.
 pub const PERIOD_US: u64 = 50_000;
 /// Entities of the stage's world at the most.
-pub const ENTITIES_MAX: usize = 48;
+pub const ENTITIES_MAX: usize = 160;
 
 /// A path to the relay from a port of this host.
 pub fn path(port: u16) -> Path {

@@ -3,20 +3,20 @@
 //! A member outlives its sessions: when one ends unasked it comes back with a new one after a pause, as a game would.
 
 use std::io;
-use std::net::SocketAddr;
 
 use mio::net::UdpSocket;
 use ring::rand::SecureRandom;
 
-use super::oracle::{EndCheck, Oracle, View};
+use super::ending::EndCheck;
+use super::oracle::{Oracle, View};
 use super::series::Series;
-use super::tally::{Tally, add_links};
-use crate::client::inbox::{ClientEvent, Ending};
+use super::surroundings::{Surroundings, mix, open_socket, send};
+use super::tally::add_links;
+use crate::client::inbox::ClientEvent;
 use crate::client::session::{Client, SessionState};
-use crate::client::settings::ClientSettings;
 use crate::impairment::link::Link;
 use crate::impairment::settings::ImpairmentSettings;
-use crate::limits::{RECEIVE_SLOT_BYTES, WINDOW_ASK_AT};
+use crate::limits::WINDOW_ASK_AT;
 
 /// Datagrams taken from one socket before others have their turn: a tick's, or a good part of a joining one's.
 const BURST: usize = 16;
@@ -30,43 +30,6 @@ const BACK_OFF_US: (u64, u64) = (100_000, 1_000_000);
 const UNDER_WAY_US: u64 = 500_000;
 /// Time between two checks of a whole table of one client, microseconds.
 const TABLE_CHECK_US: u64 = 4_000_000;
-
-/// What all members share and need at every step.
-pub struct Surroundings {
-    /// Where the relay is.
-    pub relay: SocketAddr,
-    /// How clients begin.
-    pub settings: ClientSettings,
-    /// When measuring ends: the links become clean.
-    pub clean_us: u64,
-    /// What the clients of this thread are judged by.
-    pub oracle: Oracle,
-    /// What this thread counts.
-    pub tally: Tally,
-    /// Randomness of the system, for the clients' nonces.
-    pub random: ring::rand::SystemRandom,
-    /// Room for one received datagram, always of its full length.
-    pub buffer: Vec<u8>,
-    /// Room for one datagram to be sent, or out of a link.
-    pub datagram: Vec<u8>,
-}
-
-impl Surroundings {
-    /// The surroundings of one thread's clients: their relay, how they begin, when measuring ends, their oracle.
-    #[must_use]
-    pub fn new(relay: SocketAddr, settings: ClientSettings, clean_us: u64, oracle: Oracle) -> Surroundings {
-        Surroundings {
-            relay,
-            settings,
-            clean_us,
-            oracle,
-            tally: Tally::default(),
-            random: ring::rand::SystemRandom::new(),
-            buffer: vec![0; RECEIVE_SLOT_BYTES],
-            datagram: Vec::with_capacity(RECEIVE_SLOT_BYTES),
-        }
-    }
-}
 
 /// Where a member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +56,7 @@ pub struct Member {
     begun_us: u64,
     heard_us: u64,
     refused: bool,
+    /// When a snapshot was shown last; a broken session's pause is a gap too.
     shown_at_us: Option<u64>,
     shown_us: Option<(u32, u64)>,
     asked_us: Option<u64>,
@@ -260,7 +224,7 @@ impl Member {
         self.view = View::new(self.index, self.watched);
         self.phase = Phase::Running;
         (self.begun_us, self.heard_us, self.refused) = (now_us, now_us, false);
-        (self.shown_at_us, self.shown_us, self.asked_us, self.unhealed) = (None, None, None, 0);
+        (self.shown_us, self.asked_us, self.unhealed) = (None, None, 0);
         self.marks = Marks::default();
     }
 
@@ -401,13 +365,13 @@ impl Member {
                     self.lose("relay_vanished", now_us, around);
                 }
             }
-            (Phase::Leaving, SessionState::Closed(Ending::Left) | SessionState::Closed(_)) => {
+            (Phase::Leaving, SessionState::Closed(_)) => {
                 self.retire(now_us, None, around);
                 // A newcomer comes from another port.
                 if let Ok(socket) = open_socket(around.relay) {
                     (self.socket, self.socket_is_new) = (socket, true);
                 }
-                self.phase = Phase::Waiting(now_us);
+                (self.phase, self.shown_at_us) = (Phase::Waiting(now_us), None);
             }
             _ => {}
         }
@@ -461,12 +425,6 @@ impl Member {
         self.end = oracle.check_end(&self.view, &self.client).or(self.end.take());
     }
 
-    /// True when an end check found everything in its place.
-    #[must_use]
-    pub fn ended_well(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| end.faults() == 0)
-    }
-
     /// The run is over: counts what there is and says goodbye.
     pub fn finish(&mut self, now_us: u64, around: &mut Surroundings) {
         if self.phase == Phase::Running && self.is_in_session() && self.marks.joined {
@@ -481,6 +439,9 @@ impl Member {
             }
         }
         if !matches!(self.phase, Phase::Waiting(_)) {
+            // What came last may have been ahead of the truth.
+            let stream = self.view.stream();
+            self.view.trail.settle(now_us, stream, around.oracle.reader(), &mut around.tally.series);
             let newest_us = self.client.newest().map_or(0, |newest| newest.server_us);
             let (now_ago_us, newest_ago_us) = (now_us.saturating_sub(UNDER_WAY_US), newest_us.saturating_sub(UNDER_WAY_US));
             let reader = around.oracle.reader();
@@ -494,34 +455,4 @@ impl Member {
             add_links(&mut around.tally.up_links, &up.counts());
         }
     }
-}
-
-fn send(socket: &UdpSocket, datagram: &[u8], refused: &mut bool, tally: &mut Tally) {
-    match socket.send(datagram) {
-        Ok(_) => {
-            tally.up += 1;
-            tally.up_bytes += datagram.len() as u64;
-        }
-        // It is lost, as datagrams may be.
-        Err(error) => *refused |= error.kind() == io::ErrorKind::ConnectionRefused,
-    }
-}
-
-fn open_socket(relay: SocketAddr) -> io::Result<UdpSocket> {
-    let any: SocketAddr = match relay {
-        SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
-        SocketAddr::V6(_) => ([0u16; 8], 0).into(),
-    };
-    let socket = UdpSocket::bind(any)?;
-    socket.connect(relay)?;
-    Ok(socket)
-}
-
-/// A well-mixed number from a seed (the finaliser of SplitMix64, Sebastiano Vigna, public domain).
-#[must_use]
-pub fn mix(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }

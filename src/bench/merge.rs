@@ -34,6 +34,7 @@ pub fn merge(reports: &[Report]) -> Result<Report, &'static str> {
         sum.window.withheld_ticks = all.withheld_ticks;
         sum.fallbacks = all.fallbacks;
         sum.complete_records = all.complete_records;
+        sum.withheld = all.withheld;
     }
     sum.target = target;
     "ackline bench merge".clone_into(&mut sum.command);
@@ -48,6 +49,7 @@ struct RelaySide {
     withheld_ticks: Option<u64>,
     fallbacks: Option<Reasons>,
     complete_records: Option<Reasons>,
+    withheld: Option<Reasons>,
 }
 
 impl RelaySide {
@@ -58,6 +60,7 @@ impl RelaySide {
             withheld_ticks: report.window.withheld_ticks,
             fallbacks: report.fallbacks.clone(),
             complete_records: report.complete_records.clone(),
+            withheld: report.withheld.clone(),
         }
     }
 
@@ -70,6 +73,7 @@ impl RelaySide {
         let larger = |known: &mut u64, more: u64| *known = (*known).max(more);
         by_reason(&mut self.fallbacks, other.fallbacks.as_ref(), larger);
         by_reason(&mut self.complete_records, other.complete_records.as_ref(), larger);
+        by_reason(&mut self.withheld, other.withheld.as_ref(), larger);
     }
 
     /// Two relays together.
@@ -79,6 +83,7 @@ impl RelaySide {
         let sum = |known: &mut u64, more: u64| *known += more;
         by_reason(&mut self.fallbacks, other.fallbacks.as_ref(), sum);
         by_reason(&mut self.complete_records, other.complete_records.as_ref(), sum);
+        by_reason(&mut self.withheld, other.withheld.as_ref(), sum);
         self
     }
 }

@@ -8,6 +8,7 @@
 //! A bench judges itself too: how late it was for its own timers, how busy its threads were, what the kernel dropped
 //! (FAULTS 54, 96, 110).
 
+pub mod ending;
 pub mod member;
 pub mod merge;
 pub mod oracle;
@@ -19,6 +20,7 @@ pub mod series;
 pub mod settings;
 pub mod source;
 pub mod summary;
+pub mod surroundings;
 pub mod swarm;
 pub mod tally;
 pub mod threshold;

@@ -75,6 +75,8 @@ pub struct Report {
     pub fallbacks: Option<Reasons>,
     /// Records sent without a baseline, by reason.
     pub complete_records: Option<Reasons>,
+    /// Ticks at which a session got no snapshot, by reason.
+    pub withheld: Option<Reasons>,
     /// Origin publish to client decode, on one clock.
     pub latency_ms: Spread,
     /// What the relay used.

@@ -75,14 +75,19 @@ impl Samples {
         for (labels, value) in self.of(name) {
             let reason = labels.split("reason=\"").nth(1).and_then(|rest| rest.split('"').next())?;
             let old = before.values.get(&format!("{name}{labels}")).copied().unwrap_or(0.0);
-            *reasons.entry(reason.to_owned()).or_default() += (value - old).max(0.0) as u64;
+            *reasons.entry(reason.to_owned()).or_default() += rise(old, value) as u64;
         }
         (!reasons.is_empty()).then_some(reasons)
     }
 
     fn since(&self, before: &Samples, name: &str) -> Option<f64> {
-        Some((self.sum(name)? - before.sum(name).unwrap_or(0.0)).max(0.0))
+        Some(rise(before.sum(name).unwrap_or(0.0), self.sum(name)?))
     }
+}
+
+/// What a counter rose; one that fell began anew with its relay.
+fn rise(before: f64, after: f64) -> f64 {
+    if after < before { after } else { after - before }
 }
 
 /// Fills in a report's relay-side fields from the samples before and after a run.
@@ -102,8 +107,10 @@ pub fn fill(report: &mut Report, before: &Samples, after: &Samples) {
         seal_ns_per_packet: per_packet("seal"),
         send_ns_per_packet: per_packet("send"),
     };
-    let withheld = after.since(before, "ackline_withheld_ticks_total");
-    report.window.withheld_ticks = withheld.map(|ticks| ticks as u64);
+    // What the window is to blame for; a joining client's pacing and a silent client's probes are not its.
+    let withheld = after.reasons_since(before, "ackline_withheld_ticks_total");
+    report.window.withheld_ticks = withheld.as_ref().map(|reasons| reasons.get("slot").copied().unwrap_or(0));
+    report.withheld = withheld;
     report.fallbacks = after.reasons_since(before, "ackline_full_state_fallbacks_total");
     report.complete_records = after.reasons_since(before, "ackline_complete_records_total");
 }
@@ -122,7 +129,8 @@ mod tests {
         fill(&mut report, &before, &after);
         let fallbacks = report.fallbacks.expect("is there");
         assert_eq!(fallbacks, Reasons::from([("lease_over".to_owned(), 2), ("requested".to_owned(), 0)]));
-        assert_eq!((report.window.withheld_ticks, report.relay.cpu_s), (Some(3), Some(2.5)));
+        assert_eq!((report.window.withheld_ticks, report.relay.cpu_s), (Some(1), Some(2.5)));
+        assert_eq!(report.withheld.as_ref().map(|reasons| reasons["budget"]), Some(2));
         assert!(report.relay.encode_ns_per_packet.is_some_and(|ns| (ns - 1000.0).abs() < 1e-3));
         assert_eq!((report.relay.seal_ns_per_packet, report.complete_records), (None, None));
     }

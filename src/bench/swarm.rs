@@ -13,9 +13,10 @@ use std::time::Duration;
 use crossbeam::utils::CachePadded;
 use mio::{Events, Interest, Poll, Token};
 
-use super::member::{Member, Surroundings, mix};
+use super::member::Member;
 use super::oracle::{Oracle, OracleCounts};
 use super::series::Series;
+use super::surroundings::{Surroundings, mix};
 use super::tally::Tally;
 use super::truth::TruthLog;
 use crate::client::settings::ClientSettings;

@@ -23,6 +23,7 @@ pub(super) struct Attempt {
     cookie: Option<(Cookie, u64)>,
     next_us: u64,
     wait_us: u64,
+    tries: u32,
 }
 
 impl Attempt {
@@ -32,6 +33,7 @@ impl Attempt {
             cookie: None,
             next_us: now_us,
             wait_us: settings.retry_first_us,
+            tries: 0,
         }
     }
 
@@ -39,7 +41,7 @@ impl Attempt {
     /// doubled challenges make no traffic.
     pub(super) fn challenged(&mut self, settings: &ClientSettings, cookie: Cookie, now_us: u64) {
         if self.cookie.is_none() {
-            (self.next_us, self.wait_us) = (now_us, settings.retry_first_us);
+            (self.next_us, self.wait_us, self.tries) = (now_us, settings.retry_first_us, 0);
         }
         self.cookie = Some((cookie, now_us));
     }
@@ -79,14 +81,17 @@ impl Attempt {
             .is_some_and(|(_, since)| now_us.saturating_sub(since) >= COOKIE_WITHIN_US)
         {
             self.cookie = None;
-            self.wait_us = settings.retry_first_us;
+            (self.wait_us, self.tries) = (settings.retry_first_us, 0);
         }
         match &self.cookie {
             Some((cookie, _)) => put_response(out, nonce, cookie, &settings.token),
             None => put_request(out, nonce),
         }
         self.next_us = now_us.saturating_add(self.wait_us);
-        self.wait_us = (self.wait_us.saturating_mul(3) / 2).min(settings.retry_most_us);
+        self.tries = self.tries.saturating_add(1);
+        if self.tries >= settings.quick_tries {
+            self.wait_us = (self.wait_us.saturating_mul(3) / 2).min(settings.retry_most_us);
+        }
         true
     }
 }
@@ -116,10 +121,10 @@ mod tests {
         let settings = ClientSettings::default();
         let mut attempt = Attempt::new(&settings, 1_000);
         let times = sent(&mut attempt, &settings, 3_000_000);
-        assert_eq!(
-            times[..4].iter().map(|(us, _)| *us).collect::<Vec<_>>(),
-            [1_000, 101_000, 251_000, 476_000]
-        );
+        let at: Vec<u64> = times.iter().map(|(us, _)| *us / 1_000).collect();
+        let quick = [1, 101, 201, 301, 401, 501, 601, 701, 801, 901];
+        assert_eq!(at[..10], quick);
+        assert_eq!(at[10..13], [1_001, 1_151, 1_376]);
         assert!(
             times
                 .windows(2)

@@ -4,7 +4,7 @@
 //! is stored once and counted. So a table costs four bytes a slot plus the records its snapshot brought.
 //! Nothing is allocated once the pool and its spare lists have grown to what the stream needs.
 //!
-//! Memory: at most 4 x S x (W + 1) + R x (size of a record + 6) bytes, doubled by growth, where S is the highest slot
+//! Memory: at most 4 x S x (W + 1) + R x (size of a record + 6) bytes and a block of 128 records, where S is the highest slot
 //! in use + 1 (at most [`SLOTS_MAX`](crate::limits::SLOTS_MAX)), W the window's slots, and R, the distinct
 //! records held, at most W x the members of a view.
 //!
@@ -31,10 +31,22 @@ pub struct ClientTable {
     places: Vec<u32>,
 }
 
+/// Records in one block of the pool. The pool grows by blocks: nothing is copied, and a client in a swarm of
+/// thousands holds no more than it needs.
+const BLOCK: usize = 128;
+
+/// A record on cache lines of its own: two, wherever it lies. Tables are read at random, so lines are what they
+/// cost.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Aligned(Record);
+
+const _: () = assert!(size_of::<Aligned>() == 128);
+
 /// The records of all tables of one client.
 #[derive(Debug, Default)]
 pub struct RecordPool {
-    records: Vec<Record>,
+    blocks: Vec<Vec<Aligned>>,
     /// Tables that share each record; 0 for a free place.
     holders: Vec<u16>,
     free: Vec<u32>,
@@ -50,7 +62,17 @@ impl RecordPool {
 
     fn at(&self, place: u32) -> Option<&Record> {
         // NONE lies past every pool.
-        self.records.get(usize::try_from(place).ok()?)
+        let place = usize::try_from(place).ok()?;
+        self.blocks
+            .get(place / BLOCK)?
+            .get(place % BLOCK)
+            .map(|aligned| &aligned.0)
+    }
+
+    fn at_mut(&mut self, place: u32) -> Option<&mut Record> {
+        let place = usize::try_from(place).ok()?;
+        let block = self.blocks.get_mut(place / BLOCK)?;
+        block.get_mut(place % BLOCK).map(|aligned| &mut aligned.0)
     }
 
     /// The members of a table in rising order of slot.
@@ -70,7 +92,7 @@ impl RecordPool {
     /// Records held by at least one table.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.records.len() - self.free.len()
+        self.holders.len() - self.free.len()
     }
 
     /// A new table: the base, or the empty table, with entries applied.
@@ -116,17 +138,24 @@ impl RecordPool {
 
     fn take(&mut self, record: Record) -> u32 {
         if let Some(place) = self.free.pop() {
-            if let (Some(to), Some(holders)) = (
-                self.records.get_mut(place as usize),
-                self.holders.get_mut(place as usize),
-            ) {
-                (*to, *holders) = (record, 1);
+            if let Some(to) = self.at_mut(place) {
+                *to = record;
+            }
+            if let Some(holders) = self.holders.get_mut(place as usize) {
+                *holders = 1;
             }
             return place;
         }
         // Tables are at most 33 of 32,768 slots each: places stay far below NONE.
-        let place = u32::try_from(self.records.len()).unwrap_or(NONE);
-        self.records.push(record);
+        let place = u32::try_from(self.holders.len()).unwrap_or(NONE);
+        match self.blocks.last_mut() {
+            Some(block) if block.len() < BLOCK => block.push(Aligned(record)),
+            _ => {
+                let mut block = Vec::with_capacity(BLOCK);
+                block.push(Aligned(record));
+                self.blocks.push(block);
+            }
+        }
         self.holders.push(1);
         place
     }
@@ -163,7 +192,7 @@ impl RecordPool {
             .filter(|place| **place != NONE)
             .nth(pick)
             .copied();
-        let Some(record) = place.and_then(|place| self.records.get_mut(place as usize)) else {
+        let Some(record) = place.and_then(|place| self.at_mut(place)) else {
             return false;
         };
         let (field, bit) = (seed / 7919, seed / 104_729 % 31);
@@ -295,9 +324,9 @@ mod tests {
             pool.release(core::mem::replace(&mut table, next));
         }
         assert!(
-            pool.records.len() <= 110 && pool.spare.len() <= 1,
+            pool.holders.len() <= 110 && pool.spare.len() <= 1,
             "{} records",
-            pool.records.len()
+            pool.holders.len()
         );
     }
 }

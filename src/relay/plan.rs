@@ -77,6 +77,7 @@ impl Planned {
                     return false;
                 };
                 match base {
+                    Table::Lost(_) => return false,
                     Table::Whole(tick) => {
                         let mut changed = core::mem::take(&mut self.changed);
                         let unbroken = arena.changed_since(*tick, &mut changed);

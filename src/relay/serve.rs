@@ -120,7 +120,7 @@ impl Kitchen {
         let key = match base {
             None => Some(None),
             Some(Table::Whole(tick)) => Some(Some(*tick)),
-            Some(Table::Explicit { .. }) => None,
+            Some(Table::Explicit { .. } | Table::Lost(_)) => None,
         };
         let key = key.filter(|_| self.forced.is_empty());
         if let Some(key) = key {
@@ -283,6 +283,8 @@ impl Sending<'_> {
                 part: u8::try_from(index).unwrap_or(0),
                 last: index + 1 == parts,
                 count: part.count,
+                // Once a snapshot is enough: each digest costs the client a walk over its table.
+                base_digest: header.base_digest.filter(|_| index == 0),
                 ..header
             };
             let blocks = Blocks {

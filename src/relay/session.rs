@@ -247,12 +247,7 @@ impl Session {
             read,
             |candidate, mask, base| match arena.frame(candidate.id) {
                 Some(frame) => Table::build(frame, base, &candidate.contents, mask, arena),
-                // Its frame has left: kept as a table of which nothing is known, never chosen as a base.
-                None => Table::Explicit {
-                    tick: candidate.id,
-                    ages: Box::default(),
-                    complete: false,
-                },
+                None => Table::Lost(candidate.id),
             },
             &mut Vec::new(),
         );
@@ -303,7 +298,7 @@ impl Session {
         };
         let usable = self.window.held().iter().filter(|held| {
             let leased = frame.server_us.saturating_sub(held.server_us) <= LEASE_US;
-            leased && arena.frame(held.held.id).is_some()
+            leased && arena.frame(held.held.id).is_some() && held.table.is_readable(arena)
         });
         let age = |held: Held| core::cmp::Reverse(held.id.age_at(frame.tick));
         let best = if self.whole {

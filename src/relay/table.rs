@@ -39,6 +39,9 @@ pub enum Table {
         /// Every living entity of the tick's frame is a member.
         complete: bool,
     },
+    /// Of this tick's snapshot, but what it holds cannot be known any more: its frame, or the frame of its base,
+    /// had left the arena when it was reported. It counts as held and is never named.
+    Lost(Tick),
 }
 
 const ABSENT: u16 = 0;
@@ -57,6 +60,9 @@ impl Table {
     ) -> Table {
         if contents.is_exhaustive(mask) {
             return Table::Whole(frame.tick);
+        }
+        if base.is_some_and(|base| !base.is_readable(arena)) {
+            return Table::Lost(frame.tick);
         }
         let mut ages = vec![ABSENT; frame.slot_count()].into_boxed_slice();
         if let Some(base) = base {
@@ -99,6 +105,7 @@ impl Table {
             }
         };
         match self {
+            Table::Lost(_) => {}
             Table::Whole(tick) => {
                 let Some(held) = arena.frame(*tick) else { return };
                 for slot in held.alive().iter().map(usize::from) {
@@ -123,7 +130,17 @@ impl Table {
     #[must_use]
     pub fn tick(&self) -> Tick {
         match self {
-            Table::Whole(tick) | Table::Explicit { tick, .. } => *tick,
+            Table::Whole(tick) | Table::Explicit { tick, .. } | Table::Lost(tick) => *tick,
+        }
+    }
+
+    /// True while its members can be told: a whole table's are those of its frame.
+    #[must_use]
+    pub fn is_readable(&self, arena: &Arena) -> bool {
+        match self {
+            Table::Whole(tick) => arena.frame(*tick).is_some(),
+            Table::Explicit { .. } => true,
+            Table::Lost(_) => false,
         }
     }
 
@@ -132,7 +149,7 @@ impl Table {
     pub fn known(&self, slot: Slot, frame: &Frame) -> Known {
         match self {
             Table::Whole(tick) if frame.alive().contains(slot) => Known::At(*tick),
-            Table::Whole(_) => Known::Absent,
+            Table::Whole(_) | Table::Lost(_) => Known::Absent,
             Table::Explicit { tick, ages, .. } => match ages.get(usize::from(slot)) {
                 None | Some(&ABSENT) => Known::Absent,
                 Some(&OLD) => Known::Old,
@@ -147,6 +164,7 @@ impl Table {
         match self {
             Table::Whole(_) => frame.slot_count(),
             Table::Explicit { ages, .. } => ages.len(),
+            Table::Lost(_) => 0,
         }
     }
 
@@ -156,6 +174,7 @@ impl Table {
         match self {
             Table::Whole(_) => true,
             Table::Explicit { complete, .. } => *complete,
+            Table::Lost(_) => false,
         }
     }
 
@@ -172,6 +191,7 @@ impl Table {
     #[must_use]
     pub fn digest(&self, arena: &Arena) -> Option<Digest> {
         match self {
+            Table::Lost(_) => None,
             Table::Whole(tick) => arena.frame(*tick).map(|frame| frame.digest()),
             Table::Explicit { tick, ages, .. } => {
                 let own = arena.frame(*tick)?;
@@ -194,7 +214,7 @@ impl Table {
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         match self {
-            Table::Whole(_) => 0,
+            Table::Whole(_) | Table::Lost(_) => 0,
             Table::Explicit { ages, .. } => ages.len() * size_of::<u16>(),
         }
     }
@@ -278,6 +298,28 @@ mod tests {
         assert_eq!((before.members(&arena), Table::Whole(Tick(2)).members(&arena)), (2, 2));
         let partly = Table::build(&second, Some(&before), &contents(&[&[(0, true)], &[(1, true)]], false), 1, &arena);
         assert_eq!((partly.members(&arena), partly.is_complete()), (2, true));
+    }
+
+    /// SPEC TAB8, WIN9: parts on a base whose frame has left make a table that nobody can tell, not one without
+    /// the base's members.
+    #[test]
+    fn tab8_a_table_on_a_base_that_has_left_is_lost() {
+        let (mut world, first) = world(4, Tick(1));
+        let mut arena = Arena::new(2);
+        arena.publish(first);
+        for tick in 2..4 {
+            arena.publish(world.hold(Tick(tick), false));
+        }
+        let frame = world.advance(Tick(4), &moved(50, [0, 1], 7)).unwrap();
+        arena.publish(std::sync::Arc::clone(&frame));
+        let sent = contents(&[&[(0, false)], &[(1, false)]], true);
+        let table = Table::build(&frame, Some(&Table::Whole(Tick(1))), &sent, 1, &arena);
+        assert_eq!(table, Table::Lost(Tick(4)));
+        assert_eq!((table.digest(&arena), table.is_readable(&arena)), (None, false));
+        let later = Table::build(&frame, Some(&table), &sent, 2, &arena);
+        assert_eq!(later, Table::Lost(Tick(4)), "nor what stands on it");
+        let whole = Table::build(&frame, Some(&table), &sent, 3, &arena);
+        assert_eq!(whole, Table::Whole(Tick(4)), "all parts make the frame, whatever the base");
     }
 
     #[test]

@@ -95,7 +95,11 @@ impl Body {
             motion: self.motion,
             extras: self.extras,
             segment: if self.announced { self.segment } else { 0 },
-            segment_us: if self.announced { self.segment_us } else { self.born_us },
+            segment_us: if self.announced {
+                self.segment_us
+            } else {
+                self.born_us
+            },
             ..Record::born(self.entity, self.class, self.born_us)
         }
     }
@@ -178,7 +182,11 @@ impl Body {
         }
         for index in 0..3 {
             let axis = &schema.position[index];
-            let scale = if schema.velocity.is_some() { step / axis.step } else { 1.0 };
+            let scale = if schema.velocity.is_some() {
+                step / axis.step
+            } else {
+                1.0
+            };
             let moved = (f64::from(self.velocity[index]) * scale * elapsed_s).round() as i64;
             let stray = i64::from(noise >> (8 + index * 2) & 3 == 3);
             let there = i64::from(self.position[index]) + moved + stray;

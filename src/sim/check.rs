@@ -9,7 +9,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::hasher::EntityHasher;
 use super::outcome::Figures;
-use super::truth::{Fact, Truth};
+use super::taint::{Look, Taint};
+use super::truth::{Fact, FrameFact, Truth};
 use super::world::event_number;
 use crate::client::display::{Absence, DisplayPlace, Gone, Known, ShownKind};
 use crate::client::inbox::{ClientEvent, Ending};
@@ -21,10 +22,6 @@ use crate::state::entity::Entity;
 use crate::state::slots::Slot;
 use crate::state::update::Event;
 use crate::window::receive::Rejection;
-
-/// The longest that records may be shown wrongly because of a flipped bit: a digest a second, some of them lost,
-/// the way there and back, and a full state.
-pub const HEAL_WITHIN_US: u64 = 10_000_000;
 
 /// Time between two looks at everything shown.
 const LOOK_US: u64 = 200_000;
@@ -45,24 +42,13 @@ pub struct Check {
     event: u64,
     taint: Option<Taint>,
     /// What was shown after its end at the last look at everything, since when on the clock of looks.
-    wrong: HashMap<Entity, u64, EntityHasher>,
+    undead: HashMap<Entity, u64, EntityHasher>,
     looked_at_us: u64,
     looks_us: u64,
     found: Vec<String>,
     /// Set once somebody asks for notes about an entity.
     watch: Option<u32>,
     notes: Vec<String>,
-}
-
-/// A bit was flipped and its healing is awaited.
-#[derive(Clone, Copy, Debug)]
-struct Taint {
-    at_us: u64,
-    /// The client has told the relay.
-    detected: bool,
-    /// When records were first seen to be shown wrongly.
-    shown_us: Option<u64>,
-    failed: bool,
 }
 
 impl Check {
@@ -86,8 +72,7 @@ impl Check {
     /// A bit of a held table was flipped.
     pub fn flipped(&mut self, now_us: u64, client: &Client, figures: &mut Figures) {
         figures.flips += 1;
-        debug_assert_eq!(client.refusing(), None, "one flip at a time");
-        self.taint.get_or_insert(Taint { at_us: now_us, detected: false, shown_us: None, failed: false });
+        self.taint = Some(Taint::new(now_us, client));
     }
 
     /// Silence has passed: the gap is nobody's.
@@ -96,7 +81,14 @@ impl Check {
     }
 
     /// Looks at a client after it took a datagram.
-    pub fn received(&mut self, now_us: u64, client: &Client, received: Received, truth: &Truth, figures: &mut Figures) {
+    pub fn received(
+        &mut self,
+        now_us: u64,
+        client: &Client,
+        received: Received,
+        truth: &Truth,
+        figures: &mut Figures,
+    ) {
         match received {
             Received::Refused(refusal) => self.refused(refusal, client),
             Received::Snapshot { .. } | Received::Welcomed => {
@@ -106,18 +98,14 @@ impl Check {
                 self.look_at_whole(now_us, client, truth, figures);
                 let slots = client.statistics().slots_in_use;
                 if slots > WINDOW_SLOTS as u64 {
-                    self.found.push(format!("{slots} slots are in use, more than {WINDOW_SLOTS}"));
+                    self.found
+                        .push(format!("{slots} slots are in use, more than {WINDOW_SLOTS}"));
                 }
             }
             _ => self.follow_stream(client, truth),
         }
-        if let Some(taint) = self.taint.as_mut()
-            && !taint.detected
-            && client.refusing().is_some()
-        {
-            taint.detected = true;
-            figures.flips_detected += 1;
-            figures.detect_us.add(now_us - taint.at_us);
+        if let Some(taint) = self.taint.as_mut() {
+            taint.received(now_us, client, figures);
         }
     }
 
@@ -145,7 +133,10 @@ impl Check {
     fn follow_stream(&mut self, client: &Client, truth: &Truth) {
         let epoch = client.stream_epoch();
         if epoch < self.stream_epoch {
-            self.found.push(format!("the stream epoch fell from {} to {epoch}", self.stream_epoch));
+            self.found.push(format!(
+                "the stream epoch fell from {} to {epoch}",
+                self.stream_epoch
+            ));
         }
         if epoch > self.stream_epoch {
             for (slot, record, as_of) in client.display().records() {
@@ -159,7 +150,7 @@ impl Check {
             self.as_of.clear();
             self.destroyed.clear();
             self.newest = self.newest.map(|(tick, _)| (tick, 0));
-            self.wrong.clear();
+            self.undead.clear();
         }
     }
 
@@ -170,7 +161,9 @@ impl Check {
             if newest.id == tick {
                 return;
             }
-            let of_this = truth.frame(newest.id).is_some_and(|frame| frame.stream_epoch == self.stream_epoch);
+            let of_this = truth
+                .frame(newest.id)
+                .is_some_and(|frame| frame.stream_epoch == self.stream_epoch);
             if !newest.id.is_after(tick) || (of_this && newest.server_us < server_us) {
                 self.found.push(format!(
                     "the newest snapshot went from {tick} ({server_us} us) back to {} ({} us)",
@@ -190,15 +183,19 @@ impl Check {
     /// since a short life may be heard of and its end not.
     fn look_at_whole(&mut self, now_us: u64, client: &Client, truth: &Truth, figures: &mut Figures) {
         let since_us = now_us - self.looked_at_us;
-        let newest = client.newest().filter(|newest| newest.is_whole() && since_us >= LOOK_US);
-        let Some(frame) = newest.and_then(|newest| truth.frame(newest.id)) else { return };
+        let newest = client
+            .newest()
+            .filter(|newest| newest.is_whole() && since_us >= LOOK_US);
+        let Some(frame) = newest.and_then(|newest| truth.frame(newest.id)) else {
+            return;
+        };
         self.looked_at_us = now_us;
         self.looks_us += since_us.min(2 * LOOK_US);
         if self.is_tainted() || frame.stream_epoch != self.stream_epoch {
-            self.wrong.clear();
+            self.undead.clear();
             return;
         }
-        let mut wrong = core::mem::take(&mut self.wrong);
+        let mut wrong = core::mem::take(&mut self.undead);
         let mut still: HashMap<Entity, u64, EntityHasher> = HashMap::default();
         let mut alive = 0;
         let mut behind = Vec::new();
@@ -217,8 +214,11 @@ impl Check {
             }
         }
         if alive < frame.living {
-            let shown: HashSet<Entity, EntityHasher> =
-                client.display().records().map(|(_, record, _)| record.entity).collect();
+            let shown: HashSet<Entity, EntityHasher> = client
+                .display()
+                .records()
+                .map(|(_, record, _)| record.entity)
+                .collect();
             behind.extend(truth.living_at(frame).filter(|entity| !shown.contains(entity)));
         }
         figures.looks += 1;
@@ -227,60 +227,104 @@ impl Check {
         // Base and entries make the whole frame, unless the budget has cut it.
         if figures.records_omitted == 0 {
             for entity in behind {
-                let shown = client.display().find(entity).and_then(|slot| client.display().known(slot));
+                let shown = client
+                    .display()
+                    .find(entity)
+                    .and_then(|slot| client.display().known(slot));
                 let (tick, fact) = (frame.tick, truth.at(frame, entity));
-                self.found.push(format!("snapshot {tick} is whole, and entity {entity} is shown as {shown:?}; true is {fact:?}"));
+                self.found.push(format!(
+                    "snapshot {tick} is whole, and entity {entity} is shown as {shown:?}; true is {fact:?}"
+                ));
             }
         }
-        wrong.values().for_each(|since| figures.undead_us.add(self.looks_us.saturating_sub(*since)));
-        for (entity, since) in &mut still {
+        wrong
+            .values()
+            .for_each(|since| figures.undead_us.add(self.looks_us.saturating_sub(*since)));
+        self.undead = still;
+        self.say_undead(frame, truth);
+    }
+
+    /// Says of which entities the end has not been heard for too long, once each.
+    fn say_undead(&mut self, frame: &FrameFact, truth: &Truth) {
+        for (entity, since) in &mut self.undead {
             if self.looks_us > since.saturating_add(UNDEAD_WITHIN_US) {
                 let (tick, fact) = (frame.tick, truth.at(frame, *entity));
                 let us = self.looks_us - *since;
-                self.found.push(format!("entity {entity} has been shown for {us} us too long, at snapshot {tick} too: {fact:?}"));
+                self.found.push(format!(
+                    "entity {entity} has been shown for {us} us too long, at snapshot {tick} too: {fact:?}"
+                ));
                 *since = u64::MAX / 2;
             }
         }
-        self.wrong = still;
     }
 
     fn look_at_changes(&mut self, client: &Client, truth: &Truth, figures: &mut Figures) {
         for shown in client.changes() {
             if self.watch == Some(shown.entity.id) {
-                let (place, newest) = (client.display().place(shown.slot), client.newest().map(|newest| newest.id));
-                self.notes.push(format!("{:?} in slot {}, now {place:?}; newest {newest:?}", shown.kind, shown.slot));
+                let (place, newest) = (
+                    client.display().place(shown.slot),
+                    client.newest().map(|newest| newest.id),
+                );
+                self.notes.push(format!(
+                    "{:?} in slot {}, now {place:?}; newest {newest:?}",
+                    shown.kind, shown.slot
+                ));
             }
             match client.display().place(shown.slot) {
-                DisplayPlace::Known(known) => self.look_at_record(shown.slot, shown.kind, known, truth, figures),
+                DisplayPlace::Known(known) => {
+                    self.look_at_record(shown.slot, shown.kind, known, truth, figures)
+                }
                 DisplayPlace::Gone(gone) => self.look_at_departure(shown.slot, gone, truth, figures),
                 DisplayPlace::Never => self.found.push(format!("slot {} changed to nothing", shown.slot)),
             }
         }
     }
 
-    fn look_at_record(&mut self, slot: Slot, kind: ShownKind, known: &Known, truth: &Truth, figures: &mut Figures) {
+    fn look_at_record(
+        &mut self,
+        slot: Slot,
+        kind: ShownKind,
+        known: &Known,
+        truth: &Truth,
+        figures: &mut Figures,
+    ) {
         figures.records_checked += 1;
         self.moved_on(slot, known.as_of);
         let entity = known.record.entity;
         if self.destroyed.contains(&entity) && kind == ShownKind::Entered {
-            self.found.push(format!("entity {entity} was destroyed and is shown again in slot {slot}"));
+            self.found.push(format!(
+                "entity {entity} was destroyed and is shown again in slot {slot}"
+            ));
         }
         if let Err(what) = self.judge(known, truth) {
-            self.mismatch(figures, || format!("slot {slot}, snapshot {}: {what}", known.as_of));
+            self.mismatch(figures, || {
+                format!("slot {slot}, snapshot {}: {what}", known.as_of)
+            });
         }
     }
 
     /// Compares a shown record with the truth of its snapshot.
     fn judge(&self, known: &Known, truth: &Truth) -> Result<(), String> {
-        let Known { record, as_of, as_of_us, .. } = known;
+        let Known {
+            record,
+            as_of,
+            as_of_us,
+            ..
+        } = known;
         let Some(frame) = truth.frame(*as_of) else {
             return Err(format!("there is no frame {as_of}"));
         };
         if frame.stream_epoch != self.stream_epoch {
-            return Err(format!("a record of stream {} is shown in stream {}", frame.stream_epoch, self.stream_epoch));
+            return Err(format!(
+                "a record of stream {} is shown in stream {}",
+                frame.stream_epoch, self.stream_epoch
+            ));
         }
         if frame.server_us != *as_of_us {
-            return Err(format!("its time is {as_of_us} us, the frame's {} us", frame.server_us));
+            return Err(format!(
+                "its time is {as_of_us} us, the frame's {} us",
+                frame.server_us
+            ));
         }
         match truth.at(frame, record.entity) {
             Fact::Alive(expected) if expected == record => Ok(()),
@@ -294,7 +338,13 @@ impl Check {
         self.moved_on(slot, gone.as_of);
         let fact = truth.frame(gone.as_of).map(|frame| truth.at(frame, gone.entity));
         let right = match (gone.absence, fact) {
-            (Absence::Destroyed { at_us, reason }, Some(Fact::Ended { at_us: at, reason: why })) => {
+            (
+                Absence::Destroyed { at_us, reason },
+                Some(Fact::Ended {
+                    at_us: at,
+                    reason: why,
+                }),
+            ) => {
                 self.destroyed.insert(gone.entity);
                 (at_us, reason) == (at, why)
             }
@@ -302,7 +352,9 @@ impl Check {
             _ => false,
         };
         if !right {
-            self.mismatch(figures, || format!("slot {slot}: shown {gone:?}, true is {fact:?}"));
+            self.mismatch(figures, || {
+                format!("slot {slot}: shown {gone:?}, true is {fact:?}")
+            });
         }
     }
 
@@ -314,7 +366,8 @@ impl Check {
         if let Some(before) = self.as_of[slot].replace(as_of)
             && before.is_after(as_of)
         {
-            self.found.push(format!("slot {slot} went from snapshot {before} back to {as_of}"));
+            self.found
+                .push(format!("slot {slot} went from snapshot {before} back to {as_of}"));
         }
     }
 
@@ -331,7 +384,9 @@ impl Check {
     pub fn told(&mut self, client: &Client, event: &ClientEvent, figures: &mut Figures) -> bool {
         if self.watch.is_some() && !matches!(event, ClientEvent::World(_)) {
             let (epoch, generation) = (client.session_epoch(), client.generation());
-            self.notes.push(format!("{event:?}; session epoch {epoch}, generation {generation}"));
+            self.notes.push(format!(
+                "{event:?}; session epoch {epoch}, generation {generation}"
+            ));
         }
         match event {
             ClientEvent::World(event) => self.event(event),
@@ -352,20 +407,25 @@ impl Check {
     /// Events come once, in order, and of the stream that is shown (SPEC CTL3).
     fn event(&mut self, event: &Event) {
         let Some((stream, number)) = event_number(&event.payload) else {
-            return self.found.push(format!("an event came with other bytes: {:?}", event.payload));
+            return self
+                .found
+                .push(format!("an event came with other bytes: {:?}", event.payload));
         };
         if stream != u64::from(self.told_stream) {
             let shown = self.told_stream;
-            self.found.push(format!("event {number} of stream {stream} was delivered in stream {shown}"));
+            self.found.push(format!(
+                "event {number} of stream {stream} was delivered in stream {shown}"
+            ));
         } else if number <= self.event {
-            self.found.push(format!("event {number} was delivered after event {}", self.event));
+            self.found
+                .push(format!("event {number} was delivered after event {}", self.event));
         } else {
             self.event = number;
         }
     }
 
-    /// Looks whether a flipped bit is still at work: in the tables both ends name, as the caller found, or in what
-    /// is shown. Wrong records must not stay.
+    /// Looks whether a flipped bit is still at work: in the tables, of which the caller compared those that both
+    /// ends name, or in what is shown.
     pub fn look_at_taint(
         &mut self,
         now_us: u64,
@@ -374,40 +434,39 @@ impl Check {
         truth: &Truth,
         figures: &mut Figures,
     ) {
-        let Some(mut taint) = self.taint else { return };
         let shown = client.display().records();
         let known = shown.filter_map(|(slot, ..)| client.display().known(slot));
         let of_memory = known.filter(|known| truth.frame(known.as_of).is_some());
-        let wrong = of_memory.filter_map(|known| self.judge(known, truth).err()).next();
-        if wrong.is_none() && tables_right && client.refusing().is_none() {
-            self.taint = None;
-            figures.flips_healed += u64::from(taint.detected);
-            figures.flips_harmless += u64::from(!taint.detected && taint.shown_us.is_none());
-            figures.heal_us.add(now_us - taint.at_us);
-            taint.shown_us.into_iter().for_each(|shown_us| figures.wrong_us.add(now_us - shown_us));
+        let wrong = of_memory
+            .filter_map(|known| self.judge(known, truth).err())
+            .next();
+        let Some(taint) = self.taint.as_mut() else {
             return;
-        }
-        if let Some(wrong) = wrong {
-            let since_us = *taint.shown_us.get_or_insert(now_us);
-            if now_us > since_us + HEAL_WITHIN_US && !taint.failed {
-                taint.failed = true;
-                let (flip_us, us) = (taint.at_us, now_us - since_us);
-                self.found.push(format!("a bit was flipped at {flip_us} us and records are shown wrong for {us} us now: {wrong}"));
+        };
+        match taint.look(now_us, client, tables_right, wrong, truth) {
+            Look::Working => {}
+            Look::TooLong(what) => self.found.push(what),
+            Look::Gone => {
+                taint.count(figures);
+                self.taint = None;
             }
         }
-        self.taint = Some(taint);
     }
 
     /// The end came without a session although there should be one.
     pub fn stranded(&mut self, state: SessionState) {
-        self.found.push(format!("the links were clean and the client is still {state:?}"));
+        self.found
+            .push(format!("the links were clean and the client is still {state:?}"));
     }
 
     /// The end: links were clean long enough, so everything must be there and nothing else.
     pub fn end(&mut self, client: &Client, truth: &Truth, figures: &mut Figures) {
         let Some(frame) = truth.newest() else { return };
-        let mut shown: HashMap<Entity, _, EntityHasher> =
-            client.display().records().map(|(_, record, as_of)| (record.entity, (record, as_of))).collect();
+        let mut shown: HashMap<Entity, _, EntityHasher> = client
+            .display()
+            .records()
+            .map(|(_, record, as_of)| (record.entity, (record, as_of)))
+            .collect();
         for entity in truth.living() {
             figures.records_checked += 1;
             let (record, as_of) = match shown.remove(entity) {
@@ -421,15 +480,21 @@ impl Check {
             let expected = truth.at(frame, *entity);
             if expected != Fact::Alive(record) {
                 figures.missing += 1;
-                self.found.push(format!("at the end entity {entity} is shown as of {as_of} as {record:?}, true is {expected:?}"));
+                self.found.push(format!(
+                    "at the end entity {entity} is shown as of {as_of} as {record:?}, true is {expected:?}"
+                ));
             }
         }
         for entity in shown.into_keys() {
             figures.ghosts += 1;
-            self.found.push(format!("entity {entity} is shown at the end and does not live"));
+            self.found
+                .push(format!("entity {entity} is shown at the end and does not live"));
         }
         if self.newest.is_none_or(|(tick, _)| tick != frame.tick) {
-            self.found.push(format!("the newest snapshot is {:?}, not {}", self.newest, frame.tick));
+            self.found.push(format!(
+                "the newest snapshot is {:?}, not {}",
+                self.newest, frame.tick
+            ));
         }
     }
 }

@@ -21,7 +21,9 @@ impl Dice {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
         });
         let mixed = mix(mix(seed ^ name).wrapping_add(number));
-        Dice { random: Pcg64Mcg::seed_from_u64(mixed) }
+        Dice {
+            random: Pcg64Mcg::seed_from_u64(mixed),
+        }
     }
 
     /// Sixty-four random bits.
@@ -64,7 +66,11 @@ impl Dice {
     }
 
     /// From `least` to `most`, small values as likely as large ones: the square of a unit draw.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss
+    )]
     pub fn mostly_small(&mut self, least: u64, most: u64) -> u64 {
         let unit = self.unit();
         least + (unit * unit * (most - least + 1) as f64) as u64

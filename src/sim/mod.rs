@@ -1,4 +1,12 @@
 //! The simulation: origin, relay core and clients in one thread and virtual time, seeded.
+//!
+//! A [`scenario`] is drawn from a seed: a [`world`], an [`upstream`] with its stalls and restarts, clients
+//! ([`player`]) with bad links, joins, silences and changing addresses. A [`run`] plays it, and [`check`]
+//! compares every record that a client shows with the oracle's ([`truth`]). What comes of it is an
+//! [`outcome`]: figures, and failures in a sentence each with the seed that replays them.
+//!
+//! Invariant: a seed is a run. No clock, no thread, no order of a hash map and no function of the platform's
+//! mathematics library has a part in it, so a failing run fails again.
 
 pub mod bodies;
 pub mod check;
@@ -10,8 +18,11 @@ pub mod post;
 pub mod quantiles;
 pub mod run;
 pub mod scenario;
+pub mod settings;
+pub mod taint;
 pub mod truth;
 pub mod upstream;
+pub mod windows;
 pub mod world;
 
 #[cfg(test)]

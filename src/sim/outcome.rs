@@ -23,7 +23,13 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "seed {} at {}.{:06} s", self.seed, self.at_us / 1_000_000, self.at_us % 1_000_000)?;
+        write!(
+            f,
+            "seed {} at {}.{:06} s",
+            self.seed,
+            self.at_us / 1_000_000,
+            self.at_us % 1_000_000
+        )?;
         if let Some(client) = self.client {
             write!(f, ", client {client}")?;
         }
@@ -150,7 +156,9 @@ impl Figures {
             (&mut self.refused_by_clients, &other.refused_by_clients),
             (&mut self.refused_by_relay, &other.refused_by_relay),
         ] {
-            theirs.iter().for_each(|(label, count)| *mine.entry(label).or_default() += count);
+            theirs
+                .iter()
+                .for_each(|(label, count)| *mine.entry(label).or_default() += count);
         }
         for (mine, theirs) in [
             (&mut self.gap_us, &other.gap_us),
@@ -224,87 +232,27 @@ fn ms(us: u64) -> f64 {
 }
 
 fn list(counts: &BTreeMap<&'static str, u64>) -> String {
-    let some: Vec<String> = counts.iter().filter(|(_, n)| **n > 0).map(|(label, n)| format!("{label} {n}")).collect();
-    if some.is_empty() { "none".to_owned() } else { some.join(", ") }
+    let some: Vec<String> = counts
+        .iter()
+        .filter(|(_, n)| **n > 0)
+        .map(|(label, n)| format!("{label} {n}"))
+        .collect();
+    if some.is_empty() {
+        "none".to_owned()
+    } else {
+        some.join(", ")
+    }
+}
+
+/// The middle, the 99th percentile and the most, in milliseconds.
+fn spread(times: &Quantiles) -> String {
+    let [p50, p99, most] = [times.at(0.5), times.at(0.99), times.most()].map(ms);
+    format!("{p50:.0}/{p99:.0}/{most:.0} ms p50/p99/max")
 }
 
 impl fmt::Display for Outcome {
-    #[allow(clippy::cast_precision_loss)]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let it = &self.figures;
-        let hours = it.client_us as f64 / 3.6e9;
-        writeln!(f, "{} runs, {} sessions, {hours:.2} client-hours, {} stream epochs", it.runs, it.sessions, it.stream_epochs)?;
-        writeln!(
-            f,
-            "datagrams      {} down ({} MB), {} up, {} lost on the way",
-            it.datagrams_down,
-            it.bytes_down / 1_000_000,
-            it.datagrams_up,
-            it.datagrams_lost
-        )?;
-        writeln!(
-            f,
-            "checked        {} records, {} tables, {} departures: {} mismatches, {} missing at the end, {} that should not be there",
-            it.records_checked, it.tables_checked, it.departures_checked, it.mismatches, it.missing, it.ghosts
-        )?;
-        writeln!(
-            f,
-            "window         {} advances ({:.0}/{:.0} ms p50/p99), slots p50 {} p99 {} max {}, full for {:.3}% of parts",
-            it.advances,
-            ms(it.advance_us.at(0.5)),
-            ms(it.advance_us.at(0.99)),
-            it.slots.at(0.5),
-            it.slots.at(0.99),
-            it.slots_most,
-            share(it.parts_window_full, it.parts_received)
-        )?;
-        writeln!(f, "fallbacks      {}", list(&it.fallbacks))?;
-        writeln!(f, "withheld       {}", list(&it.withheld))?;
-        writeln!(f, "client refused {}", list(&it.refused_by_clients))?;
-        writeln!(f, "relay refused  {}", list(&it.refused_by_relay))?;
-        writeln!(
-            f,
-            "gap            {:.1}/{:.1}/{:.1} ms p50/p99/max; view complete {:.0}/{:.0}/{:.0} ms p50/p99/max",
-            ms(it.gap_us.at(0.5)),
-            ms(it.gap_us.at(0.99)),
-            ms(it.gap_us.most()),
-            ms(it.complete_us.at(0.5)),
-            ms(it.complete_us.at(0.99)),
-            ms(it.complete_us.most())
-        )?;
-        writeln!(
-            f,
-            "wholly looked  {} times: {} behind, {:.2}% with an entity whose end was not heard yet ({:.0}/{:.0}/{:.0} ms p50/p99/max)",
-            it.looks,
-            it.looks_behind,
-            share(it.looks_undead, it.looks),
-            ms(it.undead_us.at(0.5)),
-            ms(it.undead_us.at(0.99)),
-            ms(it.undead_us.most())
-        )?;
-        writeln!(f, "events         {} delivered, {} dropped", it.events_delivered, it.events_dropped)?;
-        writeln!(f, "digests        {} checked, {} mismatches", it.digests_checked, it.digest_mismatches)?;
-        if it.flips > 0 {
-            writeln!(
-                f,
-                "bit flips      {}: {} detected ({:.0}/{:.0} ms p50/max), {} of them healed, {} without effect",
-                it.flips,
-                it.flips_detected,
-                ms(it.detect_us.at(0.5)),
-                ms(it.detect_us.most()),
-                it.flips_healed,
-                it.flips_harmless
-            )?;
-            writeln!(
-                f,
-                "               {} records shown wrong, {} times, for {:.0}/{:.0}/{:.0} ms p50/p99/max",
-                it.tainted_records,
-                it.wrong_us.total(),
-                ms(it.wrong_us.at(0.5)),
-                ms(it.wrong_us.at(0.99)),
-                ms(it.wrong_us.most())
-            )?;
-        }
+        self.figures.fmt(f)?;
         for note in &self.notes {
             writeln!(f, "{note}")?;
         }
@@ -314,6 +262,106 @@ impl fmt::Display for Outcome {
         let more = self.failed.saturating_sub(self.failures.len() as u64);
         if more > 0 {
             writeln!(f, "and {more} more failures")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Figures {
+    #[allow(clippy::cast_precision_loss)]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hours = self.client_us as f64 / 3.6e9;
+        let Figures {
+            runs,
+            sessions,
+            stream_epochs,
+            ..
+        } = self;
+        writeln!(
+            f,
+            "{runs} runs, {sessions} sessions, {hours:.2} client-hours, {stream_epochs} stream epochs"
+        )?;
+        let Figures {
+            datagrams_down,
+            datagrams_up,
+            datagrams_lost,
+            ..
+        } = self;
+        let megabytes = self.bytes_down / 1_000_000;
+        writeln!(
+            f,
+            "datagrams      {datagrams_down} down ({megabytes} MB), {datagrams_up} up, {datagrams_lost} lost on the way"
+        )?;
+        let Figures {
+            records_checked,
+            tables_checked,
+            departures_checked,
+            ..
+        } = self;
+        writeln!(
+            f,
+            "checked        {records_checked} records, {tables_checked} tables, {departures_checked} departures"
+        )?;
+        let Figures {
+            mismatches,
+            missing,
+            ghosts,
+            ..
+        } = self;
+        writeln!(
+            f,
+            "found          {mismatches} mismatches; at the end {missing} missing, {ghosts} that do not live"
+        )?;
+        let Figures {
+            looks, looks_behind, ..
+        } = self;
+        let (undead, times) = (share(self.looks_undead, *looks), spread(&self.undead_us));
+        writeln!(
+            f,
+            "whole views    {looks}: {looks_behind} behind, {undead:.2}% with an end not heard yet ({times})"
+        )?;
+        let (times, slots) = (spread(&self.advance_us), &self.slots);
+        let (p50, p99, most) = (slots.at(0.5), slots.at(0.99), self.slots_most);
+        writeln!(
+            f,
+            "window         {} advances ({times}), slots {p50}/{p99}/{most}",
+            self.advances
+        )?;
+        let full = share(self.parts_window_full, self.parts_received);
+        writeln!(f, "               full for {full:.3}% of parts")?;
+        writeln!(f, "fallbacks      {}", list(&self.fallbacks))?;
+        writeln!(f, "withheld       {}", list(&self.withheld))?;
+        writeln!(f, "client refused {}", list(&self.refused_by_clients))?;
+        writeln!(f, "relay refused  {}", list(&self.refused_by_relay))?;
+        writeln!(f, "gap            {}", spread(&self.gap_us))?;
+        writeln!(f, "complete view  {}", spread(&self.complete_us))?;
+        writeln!(
+            f,
+            "events         {} delivered, {} dropped",
+            self.events_delivered, self.events_dropped
+        )?;
+        writeln!(
+            f,
+            "digests        {} checked, {} mismatches",
+            self.digests_checked, self.digest_mismatches
+        )?;
+        if self.flips > 0 {
+            let Figures {
+                flips,
+                flips_detected,
+                flips_healed,
+                flips_harmless,
+                ..
+            } = self;
+            let (times, heals) = (spread(&self.detect_us), spread(&self.wrong_us));
+            writeln!(
+                f,
+                "bit flips      {flips}: {flips_detected} detected ({times}), {flips_healed} of them healed"
+            )?;
+            writeln!(
+                f,
+                "               {flips_harmless} without effect; records shown wrongly for {heals}"
+            )?;
         }
         Ok(())
     }

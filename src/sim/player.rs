@@ -77,7 +77,10 @@ impl Player {
 
     fn path(&self, port: u16) -> Path {
         let host = u8::try_from(self.index).unwrap_or(u8::MAX);
-        Path { remote: SocketAddr::from(([10, 0, 0, host], port)), local: None }
+        Path {
+            remote: SocketAddr::from(([10, 0, 0, host], port)),
+            local: None,
+        }
     }
 
     /// The client, while it has a session.
@@ -100,7 +103,9 @@ impl Player {
     /// True when a flipped bit may be at work in it.
     #[must_use]
     pub fn is_tainted(&self) -> bool {
-        self.session.as_ref().is_some_and(|session| session.check.is_tainted())
+        self.session
+            .as_ref()
+            .is_some_and(|session| session.check.is_tainted())
     }
 
     /// Begins a session, from a new port or, as after a crash, from the old one.
@@ -147,7 +152,10 @@ impl Player {
     /// Does nothing for a while.
     pub fn fall_silent(&mut self, until_us: u64, buffered: bool) {
         if self.session.is_some() {
-            self.silence = Some(Silence { until_us, buffered: buffered.then(Vec::new) });
+            self.silence = Some(Silence {
+                until_us,
+                buffered: buffered.then(Vec::new),
+            });
         }
     }
 
@@ -197,14 +205,20 @@ impl Player {
     pub fn poll_up(&mut self, now_us: u64, out: &mut Vec<u8>) -> Option<Path> {
         self.up.poll(now_us, out)?;
         // A port that a flipped bit has made is none of ours.
-        let port = split_port(out).filter(|port| self.ports.contains(port)).unwrap_or(self.port);
+        let port = split_port(out)
+            .filter(|port| self.ports.contains(port))
+            .unwrap_or(self.port);
         Some(self.path(port))
     }
 
     /// Takes in what arrives from the relay and does what time brings.
     pub fn run(&mut self, now_us: u64, truth: &Truth, figures: &mut Figures) {
         let mut datagram = core::mem::take(&mut self.scratch);
-        if self.silence.as_ref().is_some_and(|silence| now_us >= silence.until_us) {
+        if self
+            .silence
+            .as_ref()
+            .is_some_and(|silence| now_us >= silence.until_us)
+        {
             self.wake(now_us, truth, figures);
         }
         while self.down.poll(now_us, &mut datagram).is_some() {
@@ -212,7 +226,10 @@ impl Player {
                 continue;
             }
             match &mut self.silence {
-                Some(Silence { buffered: Some(waiting), .. }) if waiting.len() < BUFFERED_MAX => {
+                Some(Silence {
+                    buffered: Some(waiting),
+                    ..
+                }) if waiting.len() < BUFFERED_MAX => {
                     waiting.push(datagram.clone());
                 }
                 Some(_) => {}
@@ -220,13 +237,22 @@ impl Player {
             }
         }
         self.scratch = datagram;
-        if self.silence.is_none() && self.session.as_ref().is_some_and(|session| now_us >= session.wake_us) {
+        if self.silence.is_none()
+            && self
+                .session
+                .as_ref()
+                .is_some_and(|session| now_us >= session.wake_us)
+        {
             self.transmit(now_us, figures);
         }
     }
 
     fn wake(&mut self, now_us: u64, truth: &Truth, figures: &mut Figures) {
-        let waiting = self.silence.take().and_then(|silence| silence.buffered).unwrap_or_default();
+        let waiting = self
+            .silence
+            .take()
+            .and_then(|silence| silence.buffered)
+            .unwrap_or_default();
         if let Some(session) = self.session.as_mut() {
             session.check.woke();
             session.wake_us = now_us;
@@ -237,17 +263,23 @@ impl Player {
     }
 
     fn receive(&mut self, now_us: u64, datagram: &mut [u8], truth: &Truth, figures: &mut Figures) {
-        let Some(session) = self.session.as_mut() else { return };
+        let Some(session) = self.session.as_mut() else {
+            return;
+        };
         figures.datagrams_down += 1;
         figures.bytes_down += datagram.len() as u64;
         let received = session.client.receive(now_us + self.plan.clock_us, datagram);
-        session.check.received(now_us, &session.client, received, truth, figures);
+        session
+            .check
+            .received(now_us, &session.client, received, truth, figures);
         session.wake_us = now_us;
     }
 
     /// Sends what is due; fetches what the game is told.
     fn transmit(&mut self, now_us: u64, figures: &mut Figures) {
-        let Some(session) = self.session.as_mut() else { return };
+        let Some(session) = self.session.as_mut() else {
+            return;
+        };
         let clock_us = now_us + self.plan.clock_us;
         let mut out = core::mem::take(&mut self.scratch);
         while session.client.poll_transmit(clock_us, &mut out) {
@@ -278,14 +310,18 @@ impl Player {
     /// Lets its check look whether a flipped bit is still at work.
     pub fn look_at_taint(&mut self, now_us: u64, tables_right: bool, truth: &Truth, figures: &mut Figures) {
         if let Some(session) = self.session.as_mut() {
-            session.check.look_at_taint(now_us, &session.client, tables_right, truth, figures);
+            session
+                .check
+                .look_at_taint(now_us, &session.client, tables_right, truth, figures);
         }
     }
 
     /// The run is over: what is missing is found.
     pub fn end(&mut self, now_us: u64, truth: &Truth, figures: &mut Figures) {
         figures.datagrams_lost += self.down.counts().lost + self.up.counts().lost;
-        let Some(mut session) = self.session.take() else { return };
+        let Some(mut session) = self.session.take() else {
+            return;
+        };
         if !session.leaving {
             let state = session.client.state();
             if state == SessionState::Connected {
@@ -312,7 +348,9 @@ impl Session {
         figures.events_dropped += statistics.events_dropped;
         figures.digests_checked += statistics.digest_checked;
         figures.digest_mismatches += statistics.digest_mismatches;
-        if let (Some(complete_us), Some(connected_us)) = (statistics.view_complete_us, statistics.connected_us) {
+        if let (Some(complete_us), Some(connected_us)) =
+            (statistics.view_complete_us, statistics.connected_us)
+        {
             figures.complete_us.add(complete_us.saturating_sub(connected_us));
         }
         for (refusal, count) in self.client.refusals().iter().filter(|(_, count)| *count > 0) {

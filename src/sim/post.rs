@@ -6,7 +6,7 @@ use crate::relay::outbox::{Outbox, Path};
 /// Datagrams on their way out.
 pub struct Post {
     room: usize,
-    slots: Vec<Box<[u8; SEND_SLOT_BYTES]>>,
+    slots: Vec<[u8; SEND_SLOT_BYTES]>,
     letters: Vec<(Path, usize)>,
 }
 
@@ -14,7 +14,11 @@ impl Post {
     /// An outbox that takes `room` datagrams before it must be emptied.
     #[must_use]
     pub fn new(room: usize) -> Post {
-        Post { room, slots: Vec::new(), letters: Vec::new() }
+        Post {
+            room,
+            slots: Vec::new(),
+            letters: Vec::new(),
+        }
     }
 
     /// Hands out every datagram in order, in a buffer with room behind it, and empties the outbox.
@@ -36,7 +40,7 @@ impl Outbox for Post {
             return None;
         }
         if next == self.slots.len() {
-            self.slots.push(Box::new([0; SEND_SLOT_BYTES]));
+            self.slots.push([0; SEND_SLOT_BYTES]);
         }
         self.slots.get_mut(next).map(|slot| &mut slot[..DATAGRAM_MAX])
     }

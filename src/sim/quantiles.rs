@@ -4,7 +4,7 @@
 //! two sets add up.
 
 /// Values counted by size.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quantiles {
     counts: Vec<u64>,
     total: u64,
@@ -13,12 +13,6 @@ pub struct Quantiles {
 
 const SPLIT_BITS: u32 = 5;
 const SPLIT: u64 = 1 << SPLIT_BITS;
-
-impl Default for Quantiles {
-    fn default() -> Quantiles {
-        Quantiles { counts: Vec::new(), total: 0, most: 0 }
-    }
-}
 
 impl Quantiles {
     /// Counts a value.
@@ -37,7 +31,10 @@ impl Quantiles {
         if self.counts.len() < other.counts.len() {
             self.counts.resize(other.counts.len(), 0);
         }
-        self.counts.iter_mut().zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs);
+        self.counts
+            .iter_mut()
+            .zip(&other.counts)
+            .for_each(|(mine, theirs)| *mine += theirs);
         self.total += other.total;
         self.most = self.most.max(other.most);
     }
@@ -56,7 +53,11 @@ impl Quantiles {
 
     /// The value that `share` (0 to 1) of all values do not exceed, by nearest rank; 0 where there is none.
     #[must_use]
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss
+    )]
     pub fn at(&self, share: f64) -> u64 {
         let rank = ((self.total as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
@@ -101,12 +102,18 @@ mod tests {
         }
         for (share, truth) in [(0.5, 50_000u64), (0.99, 99_000), (1.0, 100_000), (0.0001, 10)] {
             let found = all.at(share);
-            assert!(found >= truth && found <= truth + truth / 32 + 1, "{share}: {found}");
+            assert!(
+                found >= truth && found <= truth + truth / 32 + 1,
+                "{share}: {found}"
+            );
         }
         let [mut even, odd] = halves;
         even.merge(&odd);
         assert_eq!(even, all);
-        assert_eq!((Quantiles::default().at(0.5), all.most(), all.total()), (0, 100_000, 100_000));
+        assert_eq!(
+            (Quantiles::default().at(0.5), all.most(), all.total()),
+            (0, 100_000, 100_000)
+        );
     }
 
     #[test]

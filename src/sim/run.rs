@@ -5,19 +5,19 @@
 
 use std::sync::Arc;
 
+use super::dice::Dice;
 use super::outcome::{Failure, Outcome};
 use super::player::Player;
 use super::post::Post;
-use super::scenario::{CLEAN_US, Sabotage, Scenario, SimSettings, Turn};
+use super::scenario::{CLEAN_US, Scenario, Turn};
+use super::settings::{Sabotage, SimSettings};
 use super::upstream::Upstream;
-use super::dice::Dice;
+use super::windows::{compare_tables, describe, session_of};
 use crate::impairment::settings::ImpairmentSettings;
 use crate::limits::WINDOW_SLOTS;
 use crate::relay::counters::{DatagramRefusal, Withheld};
-use crate::relay::session::Session;
 use crate::relay::serve::Budget;
 use crate::relay::shard::{Receipt, Shard, ShardSettings};
-use crate::relay::table::Known;
 use crate::state::Frame;
 use crate::state::frame::Place;
 use crate::window::send::RestartReason;
@@ -80,15 +80,22 @@ impl Run {
         let mut dice = Dice::new(seed, "relay", 0);
         let shard = Shard::new(ShardSettings {
             index: u8::try_from(dice.up_to(255)).unwrap_or(0),
-            sessions_max: 64,
+            sessions_max: 64 * scenario.clients.len(),
             budget: Budget::default(),
             token_key: INSECURE_TOKEN_KEY,
             cookie_secret: dice.bytes(),
             seed: dice.bytes(),
             stopwatch: || 0,
         });
-        let flips = scenario.turns.iter().any(|(_, turn)| matches!(turn, Turn::Flip(_)));
-        let players = scenario.clients.iter().enumerate().map(|(index, plan)| Player::new(seed, index, plan));
+        let flips = scenario
+            .turns
+            .iter()
+            .any(|(_, turn)| matches!(turn, Turn::Flip(_)));
+        let players = scenario
+            .clients
+            .iter()
+            .enumerate()
+            .map(|(index, plan)| Player::new(seed, index, plan));
         Run {
             players: players.collect(),
             upstream: Upstream::new(&scenario),
@@ -115,10 +122,27 @@ impl Run {
 
     /// When the next thing is due.
     fn next_us(&self) -> u64 {
-        let turn = self.scenario.turns.get(self.turn).map_or(u64::MAX, |(at_us, _)| *at_us);
-        let clean = if self.clean { u64::MAX } else { self.scenario.clean_at_us };
-        let fixed = turn.min(clean).min(self.timers_us).min(self.inspect_us).min(self.taints_us).min(self.upstream.next_us());
-        self.players.iter().map(Player::next_us).fold(fixed, u64::min).max(self.now_us)
+        let turn = self
+            .scenario
+            .turns
+            .get(self.turn)
+            .map_or(u64::MAX, |(at_us, _)| *at_us);
+        let clean = if self.clean {
+            u64::MAX
+        } else {
+            self.scenario.clean_at_us
+        };
+        let fixed = turn
+            .min(clean)
+            .min(self.timers_us)
+            .min(self.inspect_us)
+            .min(self.taints_us)
+            .min(self.upstream.next_us());
+        self.players
+            .iter()
+            .map(Player::next_us)
+            .fold(fixed, u64::min)
+            .max(self.now_us)
     }
 
     /// Does what is due now.
@@ -159,11 +183,13 @@ impl Run {
     fn become_clean(&mut self) {
         self.clean = true;
         let clean = ImpairmentSettings::default();
-        self.players.iter_mut().for_each(|player| player.relink(clean, clean));
+        self.players
+            .iter_mut()
+            .for_each(|player| player.relink(clean, clean));
         let done = match self.sabotage {
             None => true,
             Some(Sabotage::WrongTruth) => (0..3).all(|pick| self.upstream.truth.falsify(pick)),
-            Some(Sabotage::LostDespawn) => self.upstream.truth.invent(),
+            Some(Sabotage::Phantom) => self.upstream.truth.invent(),
         };
         debug_assert!(done, "a world with entities can be falsified");
     }
@@ -176,7 +202,11 @@ impl Run {
             Turn::Join(client) => self.players[client].join(now_us),
             Turn::Leave(client) => self.players[client].leave(now_us),
             Turn::Vanish(client) => self.players[client].vanish(now_us, figures),
-            Turn::Silence { client, length_us, buffered } => {
+            Turn::Silence {
+                client,
+                length_us,
+                buffered,
+            } => {
                 self.players[client].fall_silent(now_us + length_us, buffered);
             }
             Turn::Rebind(client) => self.players[client].rebind(),
@@ -223,13 +253,20 @@ impl Run {
                 _ => continue,
             };
             let (us, tick) = (self.now_us, frame.tick);
-            self.outcome.notes.push(format!("{us} us: frame {tick}, slot {slot}: {said}"));
+            self.outcome
+                .notes
+                .push(format!("{us} us: frame {tick}, slot {slot}: {said}"));
         }
     }
 
     /// What the relay has sent goes onto the links.
     fn flush(&mut self) {
-        let Run { post, players, now_us, .. } = self;
+        let Run {
+            post,
+            players,
+            now_us,
+            ..
+        } = self;
         post.drain(|path, slot, length| {
             if let Some(player) = players.get_mut(Player::of_address(path.remote)) {
                 player.send_down(*now_us, path, slot, length);
@@ -243,7 +280,10 @@ impl Run {
         while let Some(path) = self.players[index].poll_up(self.now_us, &mut datagram) {
             let receipt = self.shard.receive(relay_us, path, &mut datagram, &mut self.post);
             if receipt == Receipt::Refused(DatagramRefusal::Malformed) {
-                self.fail(Some(index), "the relay could not read an authentic datagram".to_owned());
+                self.fail(
+                    Some(index),
+                    "the relay could not read an authentic datagram".to_owned(),
+                );
             }
             self.flush();
         }
@@ -256,26 +296,44 @@ impl Run {
     fn gather(&mut self, index: usize) {
         if let Some(id) = self.watch {
             let (us, outcome) = (self.now_us, &mut self.outcome);
-            self.players[index].note(id, |said| outcome.notes.push(format!("{us} us: client {index}: {said}")));
+            self.players[index].note(id, |said| {
+                outcome.notes.push(format!("{us} us: client {index}: {said}"))
+            });
         }
-        let Some(check) = self.players[index].check() else { return };
+        let Some(check) = self.players[index].check() else {
+            return;
+        };
         let (seed, at_us) = (self.scenario.seed, self.now_us);
         for what in check.take_found() {
-            self.outcome.fail(Failure { seed, at_us, client: Some(index), what });
+            self.outcome.fail(Failure {
+                seed,
+                at_us,
+                client: Some(index),
+                what,
+            });
         }
     }
 
     fn fail(&mut self, client: Option<usize>, what: String) {
         let (seed, at_us) = (self.scenario.seed, self.now_us);
-        self.outcome.fail(Failure { seed, at_us, client, what });
+        self.outcome.fail(Failure {
+            seed,
+            at_us,
+            client,
+            what,
+        });
     }
 
     /// Where a bit was flipped: whether it is still at work.
     fn look_at_taints(&mut self) {
-        for index in (0..self.players.len()).filter(|index| self.players[*index].is_tainted()).collect::<Vec<_>>() {
+        for index in (0..self.players.len())
+            .filter(|index| self.players[*index].is_tainted())
+            .collect::<Vec<_>>()
+        {
             let player = &self.players[index];
             let session = session_of(&self.shard, player);
-            let right = session.is_none_or(|session| compare_tables(session, player, &self.shard, true).is_none());
+            let right =
+                session.is_none_or(|session| compare_tables(session, player, &self.shard, true).is_none());
             let figures = &mut self.outcome.figures;
             self.players[index].look_at_taint(self.now_us, right, &self.upstream.truth, figures);
             self.gather(index);
@@ -289,16 +347,28 @@ impl Run {
         for index in 0..self.players.len() {
             let now_us = self.now_us;
             let player = &self.players[index];
-            let Some(session) = session_of(&self.shard, player) else { continue };
+            let Some(session) = session_of(&self.shard, player) else {
+                continue;
+            };
             let in_use = session.window.in_use();
             if self.watch.is_some() {
-                let note = format!("{now_us} us: client {index}: {}", describe(session, player, &self.shard));
+                let note = format!(
+                    "{now_us} us: client {index}: {}",
+                    describe(session, player, &self.shard)
+                );
                 self.outcome.notes.push(note);
             }
-            let differences = if player.is_tainted() { None } else { compare_tables(session, player, &self.shard, false) };
+            let differences = if player.is_tainted() {
+                None
+            } else {
+                compare_tables(session, player, &self.shard, false)
+            };
             self.outcome.figures.tables_checked += 1;
             if in_use > WINDOW_SLOTS {
-                self.fail(Some(index), format!("the relay keeps {in_use} snapshots, more than {WINDOW_SLOTS}"));
+                self.fail(
+                    Some(index),
+                    format!("the relay keeps {in_use} snapshots, more than {WINDOW_SLOTS}"),
+                );
             }
             if let Some(difference) = differences {
                 self.fail(Some(index), difference);
@@ -327,87 +397,39 @@ impl Run {
         figures.migrations = counters.migrations;
         figures.snapshots_sent = counters.snapshots_sent;
         let labels = |counts: &[u64], labels: &[&'static str]| {
-            labels.iter().copied().zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
+            labels
+                .iter()
+                .copied()
+                .zip(counts.iter().copied())
+                .filter(|(_, count)| *count > 0)
+                .collect()
         };
         figures.fallbacks = labels(&counters.fallbacks, &RestartReason::ALL.map(RestartReason::label));
         figures.withheld = labels(&counters.withheld, &Withheld::ALL.map(Withheld::label));
-        figures.refused_by_relay =
-            labels(&counters.datagrams_refused, &DatagramRefusal::ALL.map(DatagramRefusal::label));
-        let (contradicting, without_slot) =
-            (counters.reports_contradicting, counters.withheld[Withheld::Slot as usize]);
+        figures.refused_by_relay = labels(
+            &counters.datagrams_refused,
+            &DatagramRefusal::ALL.map(DatagramRefusal::label),
+        );
+        let (contradicting, without_slot) = (
+            counters.reports_contradicting,
+            counters.withheld[Withheld::Slot as usize],
+        );
         for (mean, count) in self.shard.counters_mut().window_advance_us.take() {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             (0..count).for_each(|_| self.outcome.figures.advance_us.add(mean as u64));
         }
         if contradicting > 0 {
-            self.fail(None, format!("{contradicting} reports contradicted what the relay knows"));
+            self.fail(
+                None,
+                format!("{contradicting} reports contradicted what the relay knows"),
+            );
         }
         if without_slot > 0 {
-            self.fail(None, format!("{without_slot} snapshots were withheld for want of a slot"));
+            self.fail(
+                None,
+                format!("{without_slot} snapshots were withheld for want of a slot"),
+            );
         }
         self.outcome
     }
-}
-
-/// The relay's session of a client.
-fn session_of<'s>(shard: &'s Shard, player: &Player) -> Option<&'s Session> {
-    shard.sessions().find(|session| Some(&session.client_nonce) == player.nonce())
-}
-
-/// Both ends' windows in a line.
-fn describe(session: &Session, player: &Player, shard: &Shard) -> String {
-    let window = &session.window;
-    let newest = shard.arena().newest().map(|frame| frame.tick);
-    let base = session.choose_base(shard.arena());
-    let client = player.client().map(|client| {
-        let (epoch, generation, newest) = (client.session_epoch(), client.generation(), client.newest().map(|n| n.id));
-        let slots = client.statistics().slots_in_use;
-        format!("epoch {epoch}, generation {generation}, newest {newest:?}, {slots} slots, refusing {:?}", client.refusing())
-    });
-    format!(
-        "relay: epoch {}, generation {}, newest {newest:?}, base {base:?}, {} held, {} candidates, commit {:?}, whole {}, heard {} us, tokens {}; client: {client:?}",
-        window.session_epoch(),
-        window.generation(),
-        window.held().len(),
-        window.candidates().count(),
-        window.open_commit(),
-        session.whole,
-        session.heard_us,
-        session.tokens
-    )
-}
-
-/// Compares what the relay believes a client holds with what it holds: the oldest and the newest table, or all.
-fn compare_tables(session: &Session, player: &Player, shard: &Shard, all: bool) -> Option<String> {
-    let client = player.client()?;
-    if client.session_epoch() != session.window.session_epoch() {
-        return None;
-    }
-    let held = session.window.held();
-    let ends = held.first().into_iter().chain(held.last());
-    let looked_at: Vec<_> = if all { held.iter().collect() } else { ends.collect() };
-    for believed in looked_at {
-        let id = believed.held.id;
-        let Some((_, table)) = client.tables().find(|(held, _)| *held == believed.held) else {
-            return Some(format!("the relay believes that snapshot {id} is held with parts {:b}; it is not", believed.held.mask));
-        };
-        let Some(frame) = shard.arena().frame(id) else { continue };
-        let slots = believed.table.slot_count(frame);
-        for slot in (0..slots).map_while(|slot| u16::try_from(slot).ok()) {
-            let has = table.record(slot);
-            let right = match believed.table.known(slot, frame) {
-                Known::Absent => has.is_none(),
-                Known::Old => has.is_some(),
-                Known::At(tick) => {
-                    let frame = shard.arena().frame(tick);
-                    frame.is_none_or(|frame| frame.record(slot) == has) && has.is_some()
-                }
-            };
-            if !right {
-                let believed = believed.table.known(slot, frame);
-                return Some(format!("the relay believes {believed:?} of slot {slot} in snapshot {id}; the client has {has:?}"));
-            }
-        }
-    }
-    None
 }

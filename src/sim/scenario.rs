@@ -4,6 +4,7 @@
 //! links and an undisturbed upstream, after which every client must have the whole truth.
 
 use super::dice::Dice;
+use super::settings::SimSettings;
 use crate::impairment::settings::ImpairmentSettings;
 use crate::sequence::Tick;
 
@@ -11,91 +12,6 @@ use crate::sequence::Tick;
 pub const CLEAN_US: u64 = 1_500_000;
 /// The longest round trip a link is given by its seed, jitter included.
 pub const ROUND_TRIP_MAX_US: u64 = 300_000;
-
-/// What the caller decides instead of the seed. The default leaves everything to the seed, for 60 seconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SimSettings {
-    /// Virtual seconds of a run, the clean ones at the end not counted.
-    pub seconds: u64,
-    /// Clients.
-    pub clients: Option<usize>,
-    /// Entities the world keeps about.
-    pub entities: Option<usize>,
-    /// Origin ticks a second.
-    pub hz: Option<f64>,
-    /// What the way down does.
-    pub down: LinkDemand,
-    /// What the way up does.
-    pub up: LinkDemand,
-    /// Time between two upstream restarts with a new epoch, instead of the seed's own.
-    pub epoch_every_us: Option<u64>,
-    /// Bits flipped in held tables, per client and minute. The seed itself flips none.
-    pub flips_per_minute: f64,
-    /// A fault built into the run, to show that a failing run is seen.
-    pub sabotage: Option<Sabotage>,
-    /// Id of an entity whose every appearance and change is noted, to find out what happened to it.
-    pub watch: Option<u32>,
-}
-
-impl Default for SimSettings {
-    fn default() -> SimSettings {
-        SimSettings {
-            seconds: 60,
-            clients: None,
-            entities: None,
-            hz: None,
-            down: LinkDemand::default(),
-            up: LinkDemand::default(),
-            epoch_every_us: None,
-            flips_per_minute: 0.0,
-            sabotage: None,
-            watch: None,
-        }
-    }
-}
-
-/// A fault built into a run on purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sabotage {
-    /// The oracle remembers one position wrongly: every client must be reported.
-    WrongTruth,
-    /// The oracle keeps an entity alive that was destroyed: it must be reported as missing.
-    LostDespawn,
-}
-
-/// Impairment settings forced on one direction of every link. What is `None` is left to the seed.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct LinkDemand {
-    /// Share lost.
-    pub loss: Option<f64>,
-    /// Bursts of loss.
-    pub burst_loss: Option<(f64, f64)>,
-    /// Delay in microseconds.
-    pub delay_us: Option<u64>,
-    /// Jitter in microseconds.
-    pub jitter_us: Option<u64>,
-    /// Share overtaken.
-    pub reorder: Option<f64>,
-    /// Share delivered twice.
-    pub duplicate: Option<f64>,
-    /// Share with a flipped bit.
-    pub corrupt: Option<f64>,
-}
-
-impl LinkDemand {
-    fn applied_to(&self, drawn: ImpairmentSettings) -> ImpairmentSettings {
-        ImpairmentSettings {
-            loss: self.loss.unwrap_or(drawn.loss),
-            burst_loss: self.burst_loss.or(drawn.burst_loss),
-            delay_us: self.delay_us.unwrap_or(drawn.delay_us),
-            jitter_us: self.jitter_us.unwrap_or(drawn.jitter_us),
-            reorder: self.reorder.unwrap_or(drawn.reorder),
-            duplicate: self.duplicate.unwrap_or(drawn.duplicate),
-            corrupt: self.corrupt.unwrap_or(drawn.corrupt),
-            ..drawn
-        }
-    }
-}
 
 /// Everything a seed decides.
 #[derive(Clone, Debug)]
@@ -227,8 +143,16 @@ impl Scenario {
             _ => Tick(1),
         };
         let days_us = 86_400_000_000;
-        let relay_clock_us = if dice.chance(0.5) { dice.up_to(1_000_000) } else { dice.up_to(90 * days_us) };
-        let server_start_us = if dice.chance(0.7) { 0 } else { dice.up_to(90 * days_us) };
+        let relay_clock_us = if dice.chance(0.5) {
+            dice.up_to(1_000_000)
+        } else {
+            dice.up_to(90 * days_us)
+        };
+        let server_start_us = if dice.chance(0.7) {
+            0
+        } else {
+            dice.up_to(90 * days_us)
+        };
         let mut world = WorldPlan::draw(&mut Dice::new(seed, "world", 0), settings);
         let through_bytes = dice.chance(0.25);
         if through_bytes {
@@ -236,13 +160,23 @@ impl Scenario {
             world.motionless = 0.0;
         }
         let outbox_room = if dice.chance(0.3) { 64 } else { 4_096 };
-        let count = settings.clients.unwrap_or_else(|| dice.mostly_small(1, 6).try_into().unwrap_or(1));
-        let clients: Vec<ClientPlan> = (0..count).map(|client| ClientPlan::draw(seed, client, settings)).collect();
+        let count = settings
+            .clients
+            .unwrap_or_else(|| dice.mostly_small(1, 6).try_into().unwrap_or(1));
+        let clients: Vec<ClientPlan> = (0..count)
+            .map(|client| ClientPlan::draw(seed, client, settings))
+            .collect();
         let mut turns = upstream_turns(&mut Dice::new(seed, "upstream", 0), settings, clean_at_us);
         for (client, plan) in clients.iter().enumerate() {
             let mut dice = Dice::new(seed, "turns", client as u64);
             client_turns(&mut dice, client, plan, clean_at_us, &mut turns);
-            flip_turns(&mut Dice::new(seed, "flips", client as u64), client, settings, clean_at_us, &mut turns);
+            flip_turns(
+                &mut Dice::new(seed, "flips", client as u64),
+                client,
+                settings,
+                clean_at_us,
+                &mut turns,
+            );
         }
         turns.sort_by_key(|(at_us, _)| *at_us);
         Scenario {
@@ -271,7 +205,13 @@ impl WorldPlan {
         let hz = settings.hz.unwrap_or(hz);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let period_us = (1_000_000.0 / hz) as u64;
-        let mut often = |chance: f64, most: f64| if dice.chance(chance) { dice.real(0.0, most) } else { 0.0 };
+        let mut often = |chance: f64, most: f64| {
+            if dice.chance(chance) {
+                dice.real(0.0, most)
+            } else {
+                0.0
+            }
+        };
         let uneven = often(0.6, 0.6);
         let turnover = often(0.7, 0.2);
         let reuse = often(0.7, 1.0);
@@ -296,7 +236,11 @@ impl WorldPlan {
             observed: 1.0 - missed,
             extras,
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-            mass_every_us: if mass > 0.0 { 2_000_000 + (mass * 15e6) as u64 } else { 0 },
+            mass_every_us: if mass > 0.0 {
+                2_000_000 + (mass * 15e6) as u64
+            } else {
+                0
+            },
             lag,
             events,
         }
@@ -338,7 +282,13 @@ fn link(dice: &mut Dice) -> ImpairmentSettings {
         drawn.burst_loss = Some((end * share / (1.0 - share), end));
         drawn.loss -= share;
     }
-    let mut some = |chance: f64, most: f64| if dice.chance(chance) { dice.real(0.0, most) } else { 0.0 };
+    let mut some = |chance: f64, most: f64| {
+        if dice.chance(chance) {
+            dice.real(0.0, most)
+        } else {
+            0.0
+        }
+    };
     drawn.reorder = some(0.5, 0.2);
     drawn.duplicate = some(0.5, 0.1);
     drawn.corrupt = some(0.2, 0.02);
@@ -346,32 +296,34 @@ fn link(dice: &mut Dice) -> ImpairmentSettings {
     drawn
 }
 
+/// The upstream's stalls and restarts, the last well before the links are clean.
 fn upstream_turns(dice: &mut Dice, settings: &SimSettings, clean_at_us: u64) -> Vec<(u64, Turn)> {
     let mut turns = Vec::new();
-    let mut at_us = 1_000_000;
     let stalls = dice.chance(0.5);
     let restarts = settings.epoch_every_us.is_none() && dice.chance(0.3);
-    while stalls || restarts {
+    let mut at_us = 1_000_000;
+    loop {
         at_us += dice.between(2_000_000, 20_000_000);
         let kind = match dice.up_to(5) {
+            _ if restarts && (!stalls || dice.chance(0.4)) => StallKind::Restart,
             0 | 1 => StallKind::Pause,
             2 | 3 => StallKind::Backlog,
             _ => StallKind::Reconnect,
         };
-        let kind = if restarts && (!stalls || dice.chance(0.4)) { StallKind::Restart } else { kind };
-        let length_us = if dice.chance(0.8) { dice.up_to(800_000) } else { dice.up_to(6_000_000) };
-        if at_us + length_us + 200_000 >= clean_at_us {
+        let most_us = if dice.chance(0.8) { 800_000 } else { 6_000_000 };
+        let length_us = dice.up_to(most_us);
+        if !(stalls || restarts) || at_us + length_us + 200_000 >= clean_at_us {
             break;
         }
         turns.push((at_us, Turn::Stall { kind, length_us }));
         at_us += length_us;
     }
     if let Some(every_us) = settings.epoch_every_us {
-        let mut at_us = every_us;
-        while at_us + 500_000 < clean_at_us {
+        let kind = StallKind::Restart;
+        let times = (1..).map(|count| count * every_us);
+        for at_us in times.take_while(|at_us| at_us + 500_000 < clean_at_us) {
             let length_us = dice.up_to(300_000);
-            turns.push((at_us, Turn::Stall { kind: StallKind::Restart, length_us }));
-            at_us += every_us;
+            turns.push((at_us, Turn::Stall { kind, length_us }));
         }
     }
     turns
@@ -379,8 +331,18 @@ fn upstream_turns(dice: &mut Dice, settings: &SimSettings, clean_at_us: u64) -> 
 
 /// The life of one client: joins, silences, rebinds, partings. The last session lasts to the end, or there is
 /// none left then.
-fn client_turns(dice: &mut Dice, client: usize, plan: &ClientPlan, clean_at_us: u64, turns: &mut Vec<(u64, Turn)>) {
-    let mut at_us = if dice.chance(0.6) { dice.up_to(500_000) } else { dice.up_to(clean_at_us / 2) };
+fn client_turns(
+    dice: &mut Dice,
+    client: usize,
+    plan: &ClientPlan,
+    clean_at_us: u64,
+    turns: &mut Vec<(u64, Turn)>,
+) {
+    let mut at_us = if dice.chance(0.6) {
+        dice.up_to(500_000)
+    } else {
+        dice.up_to(clean_at_us / 2)
+    };
     let leaves = dice.chance(0.35);
     let silences = dice.chance(0.25);
     let rebinds = dice.chance(0.2);
@@ -394,7 +356,11 @@ fn client_turns(dice: &mut Dice, client: usize, plan: &ClientPlan, clean_at_us: 
         }
         match dice.up_to(3) {
             0 if leaves => {
-                let parting = if dice.chance(0.6) { Turn::Leave(client) } else { Turn::Vanish(client) };
+                let parting = if dice.chance(0.6) {
+                    Turn::Leave(client)
+                } else {
+                    Turn::Vanish(client)
+                };
                 turns.push((at_us, parting));
                 at_us += dice.mostly_small(1_000, 8_000_000);
                 if at_us + 500_000 >= clean_at_us || dice.chance(0.1) {
@@ -407,11 +373,24 @@ fn client_turns(dice: &mut Dice, client: usize, plan: &ClientPlan, clean_at_us: 
                 if at_us + length_us + 500_000 >= clean_at_us {
                     return;
                 }
-                turns.push((at_us, Turn::Silence { client, length_us, buffered: dice.chance(0.5) }));
+                turns.push((
+                    at_us,
+                    Turn::Silence {
+                        client,
+                        length_us,
+                        buffered: dice.chance(0.5),
+                    },
+                ));
                 at_us += length_us;
             }
             2 if rebinds => turns.push((at_us, Turn::Rebind(client))),
-            3 if relinks => turns.push((at_us, Turn::Relink { client, link: dice.index(plan.links.len()) })),
+            3 if relinks => turns.push((
+                at_us,
+                Turn::Relink {
+                    client,
+                    link: dice.index(plan.links.len()),
+                },
+            )),
             _ => {}
         }
     }
@@ -441,6 +420,7 @@ fn flip_turns(
 
 #[cfg(test)]
 mod tests {
+    use super::super::settings::LinkDemand;
     use super::*;
 
     /// One seed is one scenario, and what is forced is all that changes.
@@ -448,20 +428,41 @@ mod tests {
     fn scenarios_repeat_by_seed_and_forcing_one_setting_changes_no_other() {
         let settings = SimSettings::default();
         let forced = SimSettings {
-            down: LinkDemand { loss: Some(0.5), ..LinkDemand::default() },
+            down: LinkDemand {
+                loss: Some(0.5),
+                ..LinkDemand::default()
+            },
             entities: Some(7),
             ..settings
         };
         for seed in 0..50 {
             let scenario = Scenario::draw(seed, &settings);
-            assert_eq!(format!("{scenario:?}"), format!("{:?}", Scenario::draw(seed, &settings)));
+            assert_eq!(
+                format!("{scenario:?}"),
+                format!("{:?}", Scenario::draw(seed, &settings))
+            );
             let other = Scenario::draw(seed, &forced);
-            assert_eq!((&scenario.turns, scenario.first_tick), (&other.turns, other.first_tick));
+            assert_eq!(
+                (&scenario.turns, scenario.first_tick),
+                (&other.turns, other.first_tick)
+            );
             assert_eq!(other.world.entities, 7);
-            assert_eq!(WorldPlan { entities: 7, ..scenario.world }, other.world);
+            assert_eq!(
+                WorldPlan {
+                    entities: 7,
+                    ..scenario.world
+                },
+                other.world
+            );
             for (plan, forced) in scenario.clients.iter().zip(&other.clients) {
                 for (drawn, forced) in plan.links.iter().zip(&forced.links) {
-                    assert_eq!(ImpairmentSettings { loss: 0.5, ..drawn[0] }, forced[0]);
+                    assert_eq!(
+                        ImpairmentSettings {
+                            loss: 0.5,
+                            ..drawn[0]
+                        },
+                        forced[0]
+                    );
                     assert_eq!(drawn[1], forced[1]);
                 }
             }
@@ -475,7 +476,9 @@ mod tests {
         let mut worst = 0.0f64;
         for seed in 0..300 {
             let scenario = Scenario::draw(seed, &SimSettings::default());
-            assert!((5..=200).contains(&scenario.world.entities) && (1..=6).contains(&scenario.clients.len()));
+            assert!(
+                (5..=200).contains(&scenario.world.entities) && (1..=6).contains(&scenario.clients.len())
+            );
             assert!((16_000..=100_000).contains(&scenario.world.period_us));
             for plan in &scenario.clients {
                 for [down, up] in &plan.links {

@@ -90,7 +90,9 @@ impl Truth {
 
     /// An update was published as `tick`.
     pub fn publish(&mut self, tick: Tick, update: &TickUpdate, at_us: u64) {
-        let Some(stream) = self.streams.back_mut() else { return };
+        let Some(stream) = self.streams.back_mut() else {
+            return;
+        };
         stream.apply(update);
         self.frames.push_back(FrameFact {
             tick,
@@ -126,24 +128,49 @@ impl Truth {
     /// What was true of an entity at a frame.
     #[must_use]
     pub fn at(&self, frame: &FrameFact, entity: Entity) -> Fact<'_> {
-        let stream = self.streams.iter().rev().find(|stream| stream.epoch == frame.stream_epoch);
-        let Some(life) = stream.and_then(|stream| stream.lives.get(&entity)) else { return Fact::Unknown };
+        let stream = self
+            .streams
+            .iter()
+            .rev()
+            .find(|stream| stream.epoch == frame.stream_epoch);
+        let Some(life) = stream.and_then(|stream| stream.lives.get(&entity)) else {
+            return Fact::Unknown;
+        };
         if let Some((since, at_us, reason)) = life.ended
             && since <= frame.version
         {
             return Fact::Ended { at_us, reason };
         }
         // Versions asked for are near the end: look from there.
-        match life.versions.iter().rev().find(|(since, _)| *since <= frame.version) {
+        match life
+            .versions
+            .iter()
+            .rev()
+            .find(|(since, _)| *since <= frame.version)
+        {
             Some((_, record)) => Fact::Alive(record),
             None => Fact::Unborn,
         }
     }
 
+    /// Whether a record was true of its entity at some time, as far as is remembered.
+    #[must_use]
+    pub fn was(&self, record: &Record) -> bool {
+        let lives = self
+            .streams
+            .iter()
+            .filter_map(|stream| stream.lives.get(&record.entity));
+        let mut lives = lives.peekable();
+        lives.peek().is_none() || lives.any(|life| life.versions.iter().any(|(_, version)| version == record))
+    }
+
     /// Everybody remembered who lived in a frame.
     pub fn living_at(&self, frame: &FrameFact) -> impl Iterator<Item = Entity> + '_ {
         let frame = *frame;
-        let stream = self.streams.iter().find(|stream| stream.epoch == frame.stream_epoch);
+        let stream = self
+            .streams
+            .iter()
+            .find(|stream| stream.epoch == frame.stream_epoch);
         let lives = stream.into_iter().flat_map(|stream| stream.lives.keys().copied());
         lives.filter(move |entity| matches!(self.at(&frame, *entity), Fact::Alive(_)))
     }
@@ -169,7 +196,9 @@ impl Truth {
         let Some((epoch, version)) = oldest else { return };
         self.streams.retain(|stream| stream.epoch >= epoch);
         for stream in self.streams.iter_mut().filter(|stream| stream.epoch == epoch) {
-            stream.lives.retain(|_, life| life.ended.is_none_or(|(since, ..)| since >= version));
+            stream
+                .lives
+                .retain(|_, life| life.ended.is_none_or(|(since, ..)| since >= version));
             for life in stream.lives.values_mut() {
                 while life.versions.get(1).is_some_and(|(since, _)| *since <= version) {
                     life.versions.pop_front();
@@ -181,9 +210,16 @@ impl Truth {
     /// Falsifies the newest version of some living entity's record; false when nobody lives. To show that a
     /// wrong record is reported.
     pub fn falsify(&mut self, pick: usize) -> bool {
-        let Some(stream) = self.streams.back_mut() else { return false };
-        let Some(entity) = stream.alive.get(pick % stream.alive.len().max(1)) else { return false };
-        let newest = stream.lives.get_mut(entity).and_then(|life| life.versions.back_mut());
+        let Some(stream) = self.streams.back_mut() else {
+            return false;
+        };
+        let Some(entity) = stream.alive.get(pick % stream.alive.len().max(1)) else {
+            return false;
+        };
+        let newest = stream
+            .lives
+            .get_mut(entity)
+            .and_then(|life| life.versions.back_mut());
         newest.is_some_and(|(_, record)| {
             record.extras[0] ^= 1;
             true
@@ -192,9 +228,18 @@ impl Truth {
 
     /// Adds an entity that never was; false before the first stream. To show that a missing one is reported.
     pub fn invent(&mut self) -> bool {
-        let Some(stream) = self.streams.back_mut() else { return false };
-        let entity = Entity { id: u32::MAX, generation: u32::MAX };
-        stream.begin(&Spawn { entity, class: 0, at_us: 0 });
+        let Some(stream) = self.streams.back_mut() else {
+            return false;
+        };
+        let entity = Entity {
+            id: u32::MAX,
+            generation: u32::MAX,
+        };
+        stream.begin(&Spawn {
+            entity,
+            class: 0,
+            at_us: 0,
+        });
         true
     }
 }
@@ -202,7 +247,12 @@ impl Truth {
 impl Stream {
     fn apply(&mut self, update: &TickUpdate) {
         self.version += 1;
-        for Despawn { entity, at_us, reason } in &update.despawned {
+        for Despawn {
+            entity,
+            at_us,
+            reason,
+        } in &update.despawned
+        {
             self.end(*entity, *at_us, *reason);
         }
         if update.keyframe {
@@ -217,7 +267,13 @@ impl Stream {
         for spawn in &update.spawned {
             self.begin(spawn);
         }
-        for Observation { entity, segment, segment_us, motion } in &update.observed {
+        for Observation {
+            entity,
+            segment,
+            segment_us,
+            motion,
+        } in &update.observed
+        {
             self.change(*entity, |record| {
                 if *segment != record.segment {
                     (record.segment, record.segment_us) = (*segment, *segment_us);
@@ -247,7 +303,8 @@ impl Stream {
         self.current.insert(entity.id, entity);
         self.alive.push(entity);
         let life = self.lives.entry(entity).or_default();
-        life.versions.push_back((self.version, Record::born(entity, class, at_us)));
+        life.versions
+            .push_back((self.version, Record::born(entity, class, at_us)));
     }
 
     fn end(&mut self, entity: Entity, at_us: u64, reason: u8) {
@@ -261,8 +318,12 @@ impl Stream {
     }
 
     fn change(&mut self, entity: Entity, change: impl FnOnce(&mut Record)) {
-        let Some(life) = self.lives.get_mut(&entity) else { return };
-        let Some((since, record)) = life.versions.back_mut() else { return };
+        let Some(life) = self.lives.get_mut(&entity) else {
+            return;
+        };
+        let Some((since, record)) = life.versions.back_mut() else {
+            return;
+        };
         if *since == self.version {
             return change(record);
         }
@@ -275,8 +336,11 @@ impl Stream {
 
     /// On-change streams: who is not named is at rest from this tick (SPEC ENT9).
     fn rest_the_others(&mut self, update: &TickUpdate) {
-        let named: std::collections::HashSet<Entity, EntityHasher> =
-            update.observed.iter().map(|observation| observation.entity).collect();
+        let named: std::collections::HashSet<Entity, EntityHasher> = update
+            .observed
+            .iter()
+            .map(|observation| observation.entity)
+            .collect();
         for index in 0..self.alive.len() {
             let entity = self.alive[index];
             if !named.contains(&entity) {
@@ -293,7 +357,8 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::scenario::{Scenario, SimSettings};
+    use crate::sim::scenario::Scenario;
+    use crate::sim::settings::SimSettings;
     use crate::sim::world::SimWorld;
     use crate::state::world::World;
     use std::sync::Arc;
@@ -330,10 +395,18 @@ mod tests {
                 let fact = *truth.frame(tick).expect("published");
                 assert_eq!(truth.living().len(), frame.live());
                 for (_, record) in frame.records() {
-                    assert_eq!(truth.at(&fact, record.entity), Fact::Alive(record), "seed {seed}, step {step}");
+                    assert_eq!(
+                        truth.at(&fact, record.entity),
+                        Fact::Alive(record),
+                        "seed {seed}, step {step}"
+                    );
                 }
                 for body in origin.bodies() {
-                    assert_eq!(truth.at(&fact, body.entity), Fact::Alive(&body.record()), "seed {seed}, step {step}");
+                    assert_eq!(
+                        truth.at(&fact, body.entity),
+                        Fact::Alive(&body.record()),
+                        "seed {seed}, step {step}"
+                    );
                 }
                 tick = tick.next();
             }
@@ -345,20 +418,57 @@ mod tests {
         let entity = Entity { id: 1, generation: 0 };
         let mut truth = Truth::default();
         truth.begin_stream(3, false);
-        let extras = |value| crate::state::update::ExtraUpdate { entity, mask: 1, values: [value; 8] };
+        let extras = |value| crate::state::update::ExtraUpdate {
+            entity,
+            mask: 1,
+            values: [value; 8],
+        };
         truth.publish(Tick(9), &TickUpdate::default(), 0);
-        let spawned = vec![Spawn { entity, class: 0, at_us: 5 }];
-        truth.publish(Tick(10), &TickUpdate { spawned, extras: vec![extras(1)], ..TickUpdate::default() }, 1);
+        let spawned = vec![Spawn {
+            entity,
+            class: 0,
+            at_us: 5,
+        }];
+        truth.publish(
+            Tick(10),
+            &TickUpdate {
+                spawned,
+                extras: vec![extras(1)],
+                ..TickUpdate::default()
+            },
+            1,
+        );
         truth.hold(Tick(11), 2);
-        truth.publish(Tick(12), &TickUpdate { extras: vec![extras(2)], ..TickUpdate::default() }, 3);
-        let despawned = vec![Despawn { entity, at_us: 7, reason: 4 }];
-        truth.publish(Tick(13), &TickUpdate { despawned, ..TickUpdate::default() }, 4);
+        truth.publish(
+            Tick(12),
+            &TickUpdate {
+                extras: vec![extras(2)],
+                ..TickUpdate::default()
+            },
+            3,
+        );
+        let despawned = vec![Despawn {
+            entity,
+            at_us: 7,
+            reason: 4,
+        }];
+        truth.publish(
+            Tick(13),
+            &TickUpdate {
+                despawned,
+                ..TickUpdate::default()
+            },
+            4,
+        );
         let value = |truth: &Truth, tick| match truth.at(truth.frame(Tick(tick)).expect("known"), entity) {
             Fact::Alive(record) => Ok(record.extras[0]),
             other => Err(format!("{other:?}")),
         };
         assert_eq!(value(&truth, 9), Err("Unborn".to_owned()));
-        assert_eq!((value(&truth, 10), value(&truth, 11), value(&truth, 12)), (Ok(1), Ok(1), Ok(2)));
+        assert_eq!(
+            (value(&truth, 10), value(&truth, 11), value(&truth, 12)),
+            (Ok(1), Ok(1), Ok(2))
+        );
         assert_eq!(value(&truth, 13), Err("Ended { at_us: 7, reason: 4 }".to_owned()));
         assert_eq!((truth.frame(Tick(14)), truth.frame(Tick(8))), (None, None));
         truth.forget(HORIZON_US + 3);

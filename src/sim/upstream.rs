@@ -103,7 +103,10 @@ impl Upstream {
     /// A stall begins; none while another lasts.
     pub fn stall(&mut self, now_us: u64, kind: StallKind, length_us: u64) {
         if self.flow == Flow::Open {
-            self.flow = Flow::Stalled { kind, until_us: now_us + length_us };
+            self.flow = Flow::Stalled {
+                kind,
+                until_us: now_us + length_us,
+            };
         }
     }
 
@@ -111,7 +114,10 @@ impl Upstream {
     #[must_use]
     pub fn next_us(&self) -> u64 {
         let steps = match self.flow {
-            Flow::Stalled { kind: StallKind::Pause | StallKind::Restart, until_us } => until_us,
+            Flow::Stalled {
+                kind: StallKind::Pause | StallKind::Restart,
+                until_us,
+            } => until_us,
             Flow::Stalled { until_us, .. } => self.next_step_us.min(until_us),
             Flow::Open => self.next_step_us,
         };
@@ -131,11 +137,17 @@ impl Upstream {
                 let update = self.step(now_us);
                 self.deliver(now_us, &update, out);
             }
-            Flow::Stalled { kind: StallKind::Backlog, .. } if now_us >= self.next_step_us => {
+            Flow::Stalled {
+                kind: StallKind::Backlog,
+                ..
+            } if now_us >= self.next_step_us => {
                 let update = self.step(now_us);
                 self.backlog.push(update);
             }
-            Flow::Stalled { kind: StallKind::Reconnect, .. } if now_us >= self.next_step_us => {
+            Flow::Stalled {
+                kind: StallKind::Reconnect,
+                ..
+            } if now_us >= self.next_step_us => {
                 // Nobody hears it.
                 self.step(now_us);
             }
@@ -166,8 +178,11 @@ impl Upstream {
             }
             StallKind::Restart => {
                 self.origin = origin(&self.scenario, u64::from(self.stream_epoch) + 1);
-                self.world =
-                    World::new(Arc::clone(self.origin.schema()), self.stream_epoch + 1, quarantine());
+                self.world = World::new(
+                    Arc::clone(self.origin.schema()),
+                    self.stream_epoch + 1,
+                    quarantine(),
+                );
                 if let Some(bytes) = &mut self.bytes {
                     bytes.restart(self.origin.schema());
                 }
@@ -179,7 +194,8 @@ impl Upstream {
 
     fn begin_stream(&mut self) {
         self.stream_epoch += 1;
-        self.truth.begin_stream(self.stream_epoch, self.origin.schema().on_change);
+        self.truth
+            .begin_stream(self.stream_epoch, self.origin.schema().on_change);
         match schema::encode(self.origin.schema()) {
             Ok(bytes) => self.schema_bytes = bytes,
             Err(error) => self.complaints.push(format!("the schema was refused: {error}")),
@@ -191,7 +207,13 @@ impl Upstream {
         let update = self.origin.step(now_us - self.step_us);
         self.step_us = now_us;
         self.next_step_us = now_us + self.origin.interval_us();
-        let listens = !matches!(self.flow, Flow::Stalled { kind: StallKind::Reconnect, .. });
+        let listens = !matches!(
+            self.flow,
+            Flow::Stalled {
+                kind: StallKind::Reconnect,
+                ..
+            }
+        );
         match &mut self.bytes {
             Some(bytes) => {
                 let sample = sample(&update, self.origin.quaternions(), self.origin.schema());
@@ -206,14 +228,22 @@ impl Upstream {
     fn deliver(&mut self, now_us: u64, update: &TickUpdate, out: &mut Vec<Arc<Frame>>) {
         let tick = self.next_tick;
         let Some(frame) = self.world.advance(tick, update) else {
-            return self.complaints.push(format!("the relay's world refused tick {tick}"));
+            return self
+                .complaints
+                .push(format!("the relay's world refused tick {tick}"));
         };
         self.next_tick = tick.next();
-        self.complaints.extend(self.world.refused().iter().map(|refusal| format!("the relay's world: {refusal}")));
+        self.complaints.extend(
+            self.world
+                .refused()
+                .iter()
+                .map(|refusal| format!("the relay's world: {refusal}")),
+        );
         self.truth.publish(tick, update, now_us);
         if frame.live() != self.truth.living().len() {
             let (live, living) = (frame.live(), self.truth.living().len());
-            self.complaints.push(format!("frame {tick} has {live} entities where {living} live"));
+            self.complaints
+                .push(format!("frame {tick} has {live} entities where {living} live"));
         }
         out.push(frame);
         self.heard_us = now_us;
@@ -224,13 +254,21 @@ impl Upstream {
     /// Nothing came: the last frame again, so that losses heal and joiners complete.
     fn hold(&mut self, now_us: u64, out: &mut Vec<Arc<Frame>>) {
         let waited_us = now_us - self.heard_us;
-        self.hold_us = now_us + if waited_us < 1_000_000 { HOLD_FIRST_US } else { HOLD_LATER_US };
+        self.hold_us = now_us
+            + if waited_us < 1_000_000 {
+                HOLD_FIRST_US
+            } else {
+                HOLD_LATER_US
+            };
         if self.truth.newest().is_none() {
             return;
         }
         let lost = matches!(
             self.flow,
-            Flow::Stalled { kind: StallKind::Reconnect | StallKind::Restart, .. }
+            Flow::Stalled {
+                kind: StallKind::Reconnect | StallKind::Restart,
+                ..
+            }
         );
         let tick = self.next_tick;
         self.next_tick = tick.next();
@@ -240,13 +278,17 @@ impl Upstream {
 
     /// Compares the oracle with what the origin means now; to be asked while nothing is under way.
     pub fn compare_origin(&mut self) {
-        let Some(frame) = self.truth.newest().copied() else { return };
+        let Some(frame) = self.truth.newest().copied() else {
+            return;
+        };
         for body in self.origin.bodies() {
             let fact = self.truth.at(&frame, body.entity);
             let meant = body.record();
             if fact != super::truth::Fact::Alive(&meant) {
                 let (seed, entity) = (self.seed, body.entity);
-                self.complaints.push(format!("seed {seed}: the origin means {meant:?} of {entity}, the oracle knows {fact:?}"));
+                self.complaints.push(format!(
+                    "seed {seed}: the origin means {meant:?} of {entity}, the oracle knows {fact:?}"
+                ));
             }
         }
     }
@@ -257,7 +299,13 @@ fn quarantine() -> u32 {
 }
 
 fn origin(scenario: &Scenario, stream: u64) -> SimWorld {
-    let Scenario { seed, world, through_bytes, server_start_us, .. } = *scenario;
+    let Scenario {
+        seed,
+        world,
+        through_bytes,
+        server_start_us,
+        ..
+    } = *scenario;
     SimWorld::new(seed, stream, world, through_bytes, server_start_us)
 }
 
@@ -274,7 +322,9 @@ fn sample(update: &TickUpdate, quaternions: &[[f64; 4]], schema: &Schema) -> Wor
         rate.map_or([0.0; 3], |rate| steps.map(|step| rate.value(step)))
     };
     for (observation, rotation) in update.observed.iter().zip(quaternions) {
-        let Some(motion) = observation.motion else { continue };
+        let Some(motion) = observation.motion else {
+            continue;
+        };
         let mut position = [0.0; 3];
         for ((metres, axis), q) in position.iter_mut().zip(&schema.position).zip(motion.position) {
             *metres = axis.metres(q).min(axis.max);
@@ -294,7 +344,11 @@ fn sample(update: &TickUpdate, quaternions: &[[f64; 4]], schema: &Schema) -> Wor
         for (field, declared) in schema.extras.iter().enumerate() {
             if extras.mask >> field & 1 == 1 {
                 let value = declared.value(extras.values[field]);
-                sample.extras.push(ExtraSample { entity: extras.entity, field, value });
+                sample.extras.push(ExtraSample {
+                    entity: extras.entity,
+                    field,
+                    value,
+                });
             }
         }
     }
@@ -338,7 +392,12 @@ impl Bytes {
         complaints: &mut Vec<String>,
     ) -> Option<TickUpdate> {
         let published = self.publisher.publish(sample, meant.published_us);
-        complaints.extend(published.errors.iter().map(|error| format!("the publisher: {error}")));
+        complaints.extend(
+            published
+                .errors
+                .iter()
+                .map(|error| format!("the publisher: {error}")),
+        );
         if published.update != *meant {
             complaints.push(format!("the publisher made {:?} of {meant:?}", published.update));
         }

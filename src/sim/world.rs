@@ -86,14 +86,20 @@ impl SimWorld {
 
     /// Virtual time until the next tick.
     pub fn interval_us(&mut self) -> u64 {
-        let WorldPlan { period_us, uneven, .. } = self.plan;
+        let WorldPlan {
+            period_us, uneven, ..
+        } = self.plan;
         if uneven == 0.0 {
             return period_us;
         }
         if self.dice.chance(0.01) {
             return 0;
         }
-        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        #[allow(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss
+        )]
         let interval_us = (period_us as f64 * (1.0 + uneven * (2.0 * self.dice.unit() - 1.0))) as u64;
         interval_us
     }
@@ -141,14 +147,24 @@ impl SimWorld {
             let body = self.bodies.swap_remove(index);
             let entity = body.entity;
             self.vacant.push((entity.id, entity.generation + 1));
-            let at_us = self.server_us - self.dice.up_to(self.plan.period_us.min(self.server_us - body.born_us));
-            update.despawned.push(Despawn { entity, at_us, reason: u8::try_from(self.dice.up_to(9)).unwrap_or(0) });
+            let at_us = self.server_us
+                - self
+                    .dice
+                    .up_to(self.plan.period_us.min(self.server_us - body.born_us));
+            update.despawned.push(Despawn {
+                entity,
+                at_us,
+                reason: u8::try_from(self.dice.up_to(9)).unwrap_or(0),
+            });
         }
         // A spawn that ends the life before it, without a despawn.
         if !self.bodies.is_empty() && self.dice.chance(self.plan.turnover * elapsed_s) {
             let index = self.dice.index(self.bodies.len());
             let Entity { id, generation } = self.bodies[index].entity;
-            let entity = Entity { id, generation: generation + 1 };
+            let entity = Entity {
+                id,
+                generation: generation + 1,
+            };
             self.bodies[index] = self.spawn(entity, update);
         }
     }
@@ -156,7 +172,11 @@ impl SimWorld {
     #[allow(clippy::cast_precision_loss)]
     fn begin_lives(&mut self, elapsed_s: f64, mass: bool, update: &mut TickUpdate) {
         let missing = self.plan.entities.saturating_sub(self.bodies.len());
-        let share = if mass || self.origin_tick == 1 { 1.0 } else { (2.0 * elapsed_s).min(1.0) };
+        let share = if mass || self.origin_tick == 1 {
+            1.0
+        } else {
+            (2.0 * elapsed_s).min(1.0)
+        };
         for _ in 0..self.count(missing as f64 * share) {
             let entity = self.entity();
             let body = self.spawn(entity, update);
@@ -173,7 +193,11 @@ impl SimWorld {
         }
         // Ids and generations are any numbers: small ones mostly, large ones too. Ids never repeat.
         self.next_id += 1;
-        let id = if self.dice.chance(0.05) { u32::MAX - self.next_id } else { self.next_id };
+        let id = if self.dice.chance(0.05) {
+            u32::MAX - self.next_id
+        } else {
+            self.next_id
+        };
         let generation = match self.dice.up_to(9) {
             0 => 1 << 20,
             1 | 2 => u32::try_from(self.dice.up_to(300)).unwrap_or(0),
@@ -191,7 +215,11 @@ impl SimWorld {
         } else {
             Habit::Mover
         };
-        update.spawned.push(Spawn { entity, class, at_us: self.server_us });
+        update.spawned.push(Spawn {
+            entity,
+            class,
+            at_us: self.server_us,
+        });
         let mut body = Body::new(entity, class, self.server_us, habit);
         if habit != Habit::Bare {
             body.place(&mut self.dice, &self.schema);
@@ -205,11 +233,17 @@ impl SimWorld {
 
     #[allow(clippy::cast_precision_loss)]
     fn teleport(&mut self, elapsed_s: f64, mass: bool) {
-        let share = if mass { 0.2 } else { self.plan.teleports * elapsed_s };
+        let share = if mass {
+            0.2
+        } else {
+            self.plan.teleports * elapsed_s
+        };
         for _ in 0..self.count(self.bodies.len() as f64 * share) {
             let index = self.dice.index(self.bodies.len());
             let stateless = !self.stateful && self.dice.chance(0.2);
-            let Some(body) = self.bodies.get_mut(index) else { return };
+            let Some(body) = self.bodies.get_mut(index) else {
+                return;
+            };
             if body.habit == Habit::Bare {
                 continue;
             }
@@ -220,7 +254,13 @@ impl SimWorld {
     }
 
     fn move_bodies(&mut self, elapsed_s: f64, mass: bool, update: &mut TickUpdate) {
-        let WorldPlan { observed, lag, period_us, on_change, .. } = self.plan;
+        let WorldPlan {
+            observed,
+            lag,
+            period_us,
+            on_change,
+            ..
+        } = self.plan;
         let dice = &mut self.dice;
         for body in &mut self.bodies {
             let said = body.moves(dice, elapsed_s, observed, mass);
@@ -240,7 +280,9 @@ impl SimWorld {
             }
             body.advance(dice, &self.schema, elapsed_s);
             let observed_us = if dice.chance(lag) {
-                self.server_us.saturating_sub(dice.up_to(period_us)).max(body.observed_us)
+                self.server_us
+                    .saturating_sub(dice.up_to(period_us))
+                    .max(body.observed_us)
             } else {
                 self.server_us
             };
@@ -262,7 +304,11 @@ impl SimWorld {
         for step in 0..count {
             let index = (first + step) % self.bodies.len();
             let body = &mut self.bodies[index];
-            let mut changed = ExtraUpdate { entity: body.entity, mask: 0, values: [0; EXTRA_FIELDS_MAX] };
+            let mut changed = ExtraUpdate {
+                entity: body.entity,
+                mask: 0,
+                values: [0; EXTRA_FIELDS_MAX],
+            };
             for (field, declared) in self.schema.extras.iter().enumerate() {
                 if self.dice.chance(0.5) {
                     let pattern = u32::try_from(self.dice.up_to(declared.mask())).unwrap_or(0);
@@ -304,13 +350,26 @@ impl SimWorld {
         };
         let mask = u8::try_from((1u32 << self.schema.extras.len()) - 1).unwrap_or(u8::MAX);
         for body in &self.bodies {
-            let Body { entity, class, born_us, .. } = *body;
-            update.spawned.push(Spawn { entity, class, at_us: born_us });
+            let Body {
+                entity,
+                class,
+                born_us,
+                ..
+            } = *body;
+            update.spawned.push(Spawn {
+                entity,
+                class,
+                at_us: born_us,
+            });
             if body.announced {
                 update.observed.push(body.observation());
             }
             if mask != 0 {
-                update.extras.push(ExtraUpdate { entity, mask, values: body.extras });
+                update.extras.push(ExtraUpdate {
+                    entity,
+                    mask,
+                    values: body.extras,
+                });
             }
         }
         update
@@ -321,8 +380,19 @@ impl Body {
     /// The observation that says where it is.
     #[must_use]
     pub fn observation(&self) -> Observation {
-        let Body { entity, segment, segment_us, motion, .. } = *self;
-        Observation { entity, segment, segment_us, motion }
+        let Body {
+            entity,
+            segment,
+            segment_us,
+            motion,
+            ..
+        } = *self;
+        Observation {
+            entity,
+            segment,
+            segment_us,
+            motion,
+        }
     }
 
     /// Freezes its pose as the observation of `observed_us`.
@@ -340,8 +410,16 @@ impl Body {
             observed_us,
             position: self.position,
             rotation: self.rotation(schema),
-            velocity: if schema.velocity.is_some() { self.velocity } else { [0; 3] },
-            angular: if schema.angular.is_some() { self.angular } else { [0; 3] },
+            velocity: if schema.velocity.is_some() {
+                self.velocity
+            } else {
+                [0; 3]
+            },
+            angular: if schema.angular.is_some() {
+                self.angular
+            } else {
+                [0; 3]
+            },
             at_rest: self.resting,
         });
     }
@@ -350,18 +428,40 @@ impl Body {
 /// A schema that a seed could meet: every option, every width.
 fn schema(dice: &mut Dice, plan: &WorldPlan) -> Schema {
     let axes = [
-        Axis { min: -100.0, max: 100.0, step: 0.01 },
-        Axis { min: -2048.0, max: 2048.0, step: 0.001_953_125 },
-        Axis { min: 0.0, max: 4_294_967_295.0, step: 1.0 },
-        Axis { min: 0.0, max: 31.0, step: 1.0 },
+        Axis {
+            min: -100.0,
+            max: 100.0,
+            step: 0.01,
+        },
+        Axis {
+            min: -2048.0,
+            max: 2048.0,
+            step: 0.001_953_125,
+        },
+        Axis {
+            min: 0.0,
+            max: 4_294_967_295.0,
+            step: 1.0,
+        },
+        Axis {
+            min: 0.0,
+            max: 31.0,
+            step: 1.0,
+        },
     ];
     let position = match dice.up_to(3) {
         0 => [axes[2], axes[1], axes[3]],
         1 => [axes[1]; 3],
         _ => [axes[0]; 3],
     };
-    let finest = position.iter().map(|axis| axis.step).fold(f64::INFINITY, f64::min);
-    let rate = |bound: f64, step: f64| Rate { bound: bound * step, step };
+    let finest = position
+        .iter()
+        .map(|axis| axis.step)
+        .fold(f64::INFINITY, f64::min);
+    let rate = |bound: f64, step: f64| Rate {
+        bound: bound * step,
+        step,
+    };
     let velocity_step = finest * [0.5, 2.0, 100.0][dice.index(3)];
     let extras = (0..dice.up_to(8)).map(|field| ExtraField {
         name: format!("field {field}"),
@@ -381,7 +481,9 @@ fn schema(dice: &mut Dice, plan: &WorldPlan) -> Schema {
         on_change: plan.on_change,
         position,
         rotation_bits: u8::try_from(dice.between(2, 15)).unwrap_or(9),
-        velocity: dice.chance(0.7).then(|| rate([40.0, 2_500.0, 131_071.0][dice.index(3)], velocity_step)),
+        velocity: dice
+            .chance(0.7)
+            .then(|| rate([40.0, 2_500.0, 131_071.0][dice.index(3)], velocity_step)),
         angular: dice.chance(0.4).then(|| rate(1_000.0, 0.01)),
         extras,
         classes,

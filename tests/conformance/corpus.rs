@@ -7,13 +7,14 @@
 //! * `{"op":"report",...}`: the client makes a report; `hold_back` are held snapshots that are not in it.
 //! * `{"op":"messages","next":n,"received":["HEX",...]}`: messages that came in order since the last such line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
 use ackline::client::session::Client;
+use ackline::client::statistics::Statistics;
 use ackline::state::digest::Digest;
 use ackline::wire::report::Report;
 
@@ -27,10 +28,41 @@ pub struct Corpus {
     /// Injected payloads by name: how many were refused, and how many accepted.
     pub injected: BTreeMap<&'static str, (u64, u64)>,
     /// Injected payloads that were refused, each counted once.
-    pub negatives: std::collections::HashSet<Vec<u8>>,
+    pub negatives: HashSet<Vec<u8>>,
     /// What went against the document; nothing should.
     pub surprises: Vec<String>,
     pub bytes: u64,
+    /// What the clients counted in all.
+    pub deeds: Deeds,
+}
+
+/// Sums over all clients; see [`Statistics`].
+#[derive(Debug, Default)]
+pub struct Deeds {
+    pub streams_adopted: u64,
+    pub epochs_begun: u64,
+    pub advances_applied: u64,
+    pub parts_late: u64,
+    pub events_delivered: u64,
+    pub digest_mismatches: u64,
+    pub reconciled: u64,
+    pub reinstated: u64,
+    pub parts_window_full: u64,
+}
+
+impl Deeds {
+    /// Adds what one client counted.
+    pub fn add(&mut self, client: &Statistics) {
+        self.streams_adopted += client.streams_adopted;
+        self.epochs_begun += client.epochs_begun;
+        self.advances_applied += client.advances_applied;
+        self.parts_late += client.parts_late;
+        self.events_delivered += client.events_delivered;
+        self.digest_mismatches += client.digest_mismatches;
+        self.reconciled += client.reconciled;
+        self.reinstated += client.reinstated;
+        self.parts_window_full += client.parts_window_full;
+    }
 }
 
 fn hex(bytes: &[u8], out: &mut String) {
@@ -59,9 +91,10 @@ pub fn shown(client: &Client) -> (usize, Digest) {
 
 /// Every snapshot held: id, mask, members, digest.
 pub fn tables(client: &Client) -> Vec<(u32, u32, usize, [u32; 2])> {
-    let row = |(held, table): (ackline::wire::snapshot::Held, ackline::client::table::TableView<'_>)| {
-        (held.id.0, held.mask, table.records().count(), table.digest().0)
-    };
+    let row = |(held, table): (
+        ackline::wire::snapshot::Held,
+        ackline::client::table::TableView<'_>,
+    )| { (held.id.0, held.mask, table.records().count(), table.digest().0) };
     let mut rows: Vec<_> = client.tables().map(row).collect();
     rows.sort_unstable();
     rows
@@ -75,9 +108,10 @@ impl Corpus {
             accepted: 0,
             refused: BTreeMap::new(),
             injected: BTreeMap::new(),
-            negatives: std::collections::HashSet::new(),
+            negatives: HashSet::new(),
             surprises: Vec::new(),
             bytes: 0,
+            deeds: Deeds::default(),
         }
     }
 
@@ -109,9 +143,13 @@ impl Corpus {
             self.accepted += 1;
             if self.accepted.is_multiple_of(5) {
                 self.line.push_str(r#","tables":"#);
-                list(tables(client), &mut self.line, |(id, mask, members, [a, b]), out| {
-                    let _ = write!(out, "[{id},{mask},{members},[{a},{b}]]");
-                });
+                list(
+                    tables(client),
+                    &mut self.line,
+                    |(id, mask, members, [a, b]), out| {
+                        let _ = write!(out, "[{id},{mask},{members},[{a},{b}]]");
+                    },
+                );
             }
             if self.accepted.is_multiple_of(10) {
                 let (live, Digest([a, b])) = shown(client);
@@ -127,7 +165,9 @@ impl Corpus {
         list(hold_back, &mut self.line, |id, out| {
             let _ = write!(out, "{id}");
         });
-        let refuse = report.refuse.map_or("null".to_owned(), |reason| (reason as u8).to_string());
+        let refuse = report
+            .refuse
+            .map_or("null".to_owned(), |reason| (reason as u8).to_string());
         let _ = write!(
             self.line,
             r#","session_epoch":{},"generation":{},"stream_epoch":{},"ask":{},"refuse":{refuse},"held":"#,

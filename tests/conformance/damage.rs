@@ -21,7 +21,10 @@ pub struct Scene<'a> {
 impl Scene<'_> {
     /// Snapshots that are held and reported, as (id, mask, digest), newest first.
     pub fn held(&self) -> Vec<(ackline::wire::snapshot::Held, [u32; 2])> {
-        let tables = self.client.tables().filter(|(held, _)| self.reported.contains(&held.id.0));
+        let tables = self
+            .client
+            .tables()
+            .filter(|(held, _)| self.reported.contains(&held.id.0));
         let mut held: Vec<_> = tables.map(|(held, table)| (held, table.digest().0)).collect();
         let newest = held.first().map(|(held, _)| held.id).unwrap_or_default();
         held.sort_by_key(|(held, _)| std::cmp::Reverse(held.id.since(newest)));
@@ -47,25 +50,45 @@ pub struct Damage {
     turns: BTreeMap<usize, u64>,
 }
 
-fn makers() -> impl Iterator<Item = Maker> {
-    payloads::MAKERS.iter().chain(headers::MAKERS).copied().chain([
-        schemas::damaged as Maker,
-        entries::forged,
-        entries::forged,
-        entries::forged,
-    ])
+/// One kind of damage.
+#[derive(Clone, Copy)]
+enum Kind {
+    Made(Maker),
+    Entry(usize),
+    Wound(usize),
+}
+
+fn kinds() -> impl Iterator<Item = Kind> {
+    let made = payloads::MAKERS
+        .iter()
+        .chain(headers::MAKERS)
+        .map(|maker| Kind::Made(*maker));
+    made.chain((0..entries::ENTRIES.len()).map(Kind::Entry))
+        .chain((0..schemas::WOUNDS.len()).map(Kind::Wound))
 }
 
 impl Damage {
     /// The next damage that can be done to a payload.
     pub fn next(&mut self, scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
-        let mut order: Vec<(u64, u64, usize, Maker)> = makers()
+        let mut order: Vec<(u64, u64, usize, Kind)> = kinds()
             .enumerate()
-            .map(|(index, maker)| (self.turns.get(&index).copied().unwrap_or(0), dice.roll(), index, maker))
+            .map(|(index, kind)| {
+                (
+                    self.turns.get(&index).copied().unwrap_or(0),
+                    dice.roll(),
+                    index,
+                    kind,
+                )
+            })
             .collect();
         order.sort_by_key(|(turns, roll, ..)| (*turns, *roll));
-        for (_, _, index, maker) in order {
-            if let Some(shot) = maker(scene, payload, dice) {
+        for (_, _, index, kind) in order {
+            let shot = match kind {
+                Kind::Made(maker) => maker(scene, payload, dice),
+                Kind::Entry(entry) => entries::forged(entry, scene, payload, dice),
+                Kind::Wound(wound) => schemas::damaged(wound, scene, payload, dice),
+            };
+            if let Some(shot) = shot {
                 *self.turns.entry(index).or_default() += 1;
                 return Some(shot);
             }

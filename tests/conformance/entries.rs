@@ -3,163 +3,39 @@
 
 use std::collections::BTreeMap;
 
-use ackline::state::record::{Motion, Record};
-use ackline::state::schema::{Rate, Schema};
-use ackline::state::slots::Slot;
+use ackline::state::schema::Rate;
 use ackline::wire::snapshot::SnapshotHeader;
 
 use crate::bits::{Bits, zigzag};
 use crate::damage::{Scene, Shot};
 use crate::dice::Dice;
+use crate::forge::{AWAKE, COMPLETE, Forge, GENERAL, ID, LIFE, MOTION, REMOVE};
 use crate::payload::Payload;
 
-const ID: [u32; 4] = [7, 12, 20, 32];
-const LIFE: [u32; 4] = [2, 6, 16, 32];
-
-/// Prefixes of the kinds and their lengths.
-const MOTION: (u64, u32) = (0, 1);
-const GENERAL: (u64, u32) = (0b01, 2);
-const COMPLETE: (u64, u32) = (0b011, 3);
-const REMOVE: (u64, u32) = (0b0111, 4);
-const AWAKE: (u64, u32) = (0b1111, 4);
-
-/// What an entry is written with.
-pub struct Forge<'a> {
-    schema: &'a Schema,
-    base: BTreeMap<Slot, Record>,
-    server_us: u64,
-    bits: Bits,
-    dice: &'a mut Dice,
-}
-
 /// A kind of entry: its name, the word for it, and how it is written; `None` when the base has no record for it.
-type Entry = (&'static str, &'static str, fn(&mut Forge<'_>) -> Option<()>);
-
-impl Forge<'_> {
-    /// A member for which `fits` holds, with the gap to it written.
-    fn member(&mut self, fits: impl Fn(&Record) -> bool) -> Option<Record> {
-        let fitting: Vec<Slot> =
-            self.base.iter().filter(|(_, record)| fits(record)).map(|(slot, _)| *slot).collect();
-        let slot = *self.dice.pick(&fitting)?;
-        self.bits.gap(u64::from(slot));
-        self.base.get(&slot).copied()
-    }
-
-    fn mover(&mut self) -> Option<(Record, Motion)> {
-        let server_us = self.server_us;
-        let record = self.member(|record| record.motion.is_some_and(|motion| motion.observed_us <= server_us))?;
-        Some((record, record.motion?))
-    }
-
-    /// The gap to a slot that the base does not have.
-    fn vacant(&mut self) -> Option<Slot> {
-        let highest = self.base.keys().next_back().copied().unwrap_or(0);
-        let free: Vec<Slot> = (0..highest + 100).filter(|slot| !self.base.contains_key(slot)).collect();
-        let slot = *self.dice.pick(&free)?;
-        self.bits.gap(u64::from(slot));
-        Some(slot)
-    }
-
-    fn kind(&mut self, (prefix, length): (u64, u32)) {
-        self.bits.put(prefix, length);
-    }
-
-    /// A motion that goes on from `last` at `observed_us` and changes the fields of `mask`.
-    fn motion(&mut self, observed_us: u64, mask: u64) {
-        self.kind(MOTION);
-        self.bits.age(self.server_us - observed_us, self.schema);
-        self.mask(mask);
-    }
-
-    fn mask(&mut self, mask: u64) {
-        self.bits.put(mask & 0b11, 2);
-        if self.schema.velocity.is_some() {
-            self.bits.put(mask >> 2 & 1, 1);
-        }
-        if self.schema.angular.is_some() {
-            self.bits.put(mask >> 3 & 1, 1);
-        }
-    }
-
-    /// A complete entry up to its class.
-    fn identity(&mut self, id: u64, generation: u64, class: u64) {
-        self.kind(COMPLETE);
-        self.bits.number(id, ID);
-        self.bits.number(generation, LIFE);
-        self.bits.put(class, 8);
-    }
-
-    /// A complete entry of a new entity up to the bit that says whether it has motion.
-    fn stranger(&mut self) {
-        let id = 3_000_000 + self.dice.below(1_000_000);
-        self.identity(id, 0, 0);
-        self.bits.time(self.server_us);
-        self.bits.number(0, LIFE);
-        self.bits.put(1, 1);
-    }
-
-    /// A complete motion with one field out of its range: 0 position, 1 rotation, 2 velocity, 3 angular, or none.
-    fn complete_motion(&mut self, wrong: usize) -> Option<()> {
-        self.bits.put(0, 1);
-        for axis in &self.schema.position {
-            let highest = u64::from(axis.highest());
-            let over = wrong == 0 && highest + 1 < 1 << axis.bits();
-            self.bits.put(if over { highest + 1 } else { highest }, axis.bits());
-        }
-        self.bits.put(self.dice.below(4), 2);
-        let bits = u32::from(self.schema.rotation_bits);
-        for part in 0..3 {
-            let highest = (1 << bits) - 2;
-            self.bits.put(if wrong == 1 && part == 2 { highest + 1 } else { highest }, bits);
-        }
-        for (at, rate) in [(2, self.schema.velocity), (3, self.schema.angular)] {
-            if let Some(rate) = rate {
-                let width = 33 - rate.highest().leading_zeros();
-                for axis in 0..3 {
-                    self.bits.put(if wrong == at && axis == 1 { 1 << (width - 1) } else { 0 }, width);
-                }
-            }
-        }
-        self.bits.put(self.dice.below(2), 1);
-        Some(())
-    }
-
-    fn no_extras(&mut self) -> Option<()> {
-        self.bits.put(0, u32::try_from(self.schema.extras.len()).unwrap());
-        Some(())
-    }
-
-    /// Where a motion is predicted, after section "Motion" of the document.
-    fn predicted(&self, base: &Motion, observed_us: u64) -> [i64; 3] {
-        let e = i64::try_from(((observed_us - base.observed_us + 32) / 64).min(16_383)).unwrap();
-        let mut predicted = [0; 3];
-        for (axis, p) in predicted.iter_mut().enumerate() {
-            let steps = self.schema.position[axis];
-            let scale = match self.schema.velocity {
-                Some(rate) if !base.at_rest => {
-                    ((rate.step / steps.step) * 0.000_064 * 268_435_456.0).round() as i64
-                }
-                _ => 0,
-            };
-            let moved = (i64::from(base.velocity[axis]) * e * scale + (1 << 27)) >> 28;
-            *p = (i64::from(base.position[axis]) + moved).clamp(0, i64::from(steps.highest()));
-        }
-        predicted
-    }
-}
+pub type Entry = (&'static str, &'static str, fn(&mut Forge<'_>) -> Option<()>);
 
 /// A moving member of a schema with such a rate: its motion begins with that rate's mask bit alone.
-fn rate_change(forge: &mut Forge<'_>, at: u32, rate: Option<Rate>, change: impl Fn(i32, i64) -> i64) -> Option<()> {
+fn rate_change(
+    forge: &mut Forge<'_>,
+    at: u32,
+    rate: Option<Rate>,
+    change: impl Fn(i32, i64) -> i64,
+) -> Option<()> {
     let rate = rate?;
     let (_, motion) = forge.mover()?;
     forge.motion(forge.server_us, 1 << at);
-    let value = if at == 2 { motion.velocity[0] } else { motion.angular[0] };
+    let value = if at == 2 {
+        motion.velocity[0]
+    } else {
+        motion.angular[0]
+    };
     let difference = change(value, i64::from(rate.highest()));
     forge.bits.triple(5, [zigzag(difference), 0, 0], None);
     Some(())
 }
 
-const ENTRIES: &[Entry] = &[
+pub const ENTRIES: &[Entry] = &[
     ("general says nothing", "not_canonical", |f| {
         f.member(|_| true)?;
         f.kind(GENERAL);
@@ -172,11 +48,15 @@ const ENTRIES: &[Entry] = &[
         f.bits.put(0b001, 3);
         Some(())
     }),
-    ("observed again at its own time, unchanged", "not_canonical", |f| {
-        let (_, motion) = f.mover()?;
-        f.motion(motion.observed_us, 0);
-        Some(())
-    }),
+    (
+        "observed again at its own time, unchanged",
+        "not_canonical",
+        |f| {
+            let (_, motion) = f.mover()?;
+            f.motion(motion.observed_us, 0);
+            Some(())
+        },
+    ),
     ("observed before the baseline", "time_range", |f| {
         let (_, motion) = f.mover().filter(|(_, motion)| motion.observed_us > 0)?;
         let back = 1 + f.dice.below(motion.observed_us);
@@ -252,7 +132,8 @@ const ENTRIES: &[Entry] = &[
     ("position wider than needed", "not_canonical", |f| {
         f.mover()?;
         f.motion(f.server_us, 1);
-        f.bits.triple(5, [1, 2, 3], Some(3 + u32::try_from(f.dice.below(28)).unwrap()));
+        f.bits
+            .triple(5, [1, 2, 3], Some(3 + u32::try_from(f.dice.below(28)).unwrap()));
         Some(())
     }),
     ("rotation as before", "not_canonical", |f| {
@@ -288,20 +169,29 @@ const ENTRIES: &[Entry] = &[
         let (_, motion) = f.mover()?;
         f.motion(f.server_us, 0b10);
         f.bits.put(1, 1);
-        f.bits.triple(4, [zigzag(-1 - i64::from(motion.rotation.parts[0])), 0, 0], None);
+        f.bits
+            .triple(4, [zigzag(-1 - i64::from(motion.rotation.parts[0])), 0, 0], None);
         Some(())
     }),
     ("velocity beyond its bound", "out_of_range", |f| {
-        rate_change(f, 2, f.schema.velocity, |value, highest| highest + 1 - i64::from(value))
+        rate_change(f, 2, f.schema.velocity, |value, highest| {
+            highest + 1 - i64::from(value)
+        })
     }),
     ("velocity far beyond its bound", "out_of_range", |f| {
         rate_change(f, 2, f.schema.velocity, |_, _| i64::from(i32::MIN))
     }),
-    ("velocity as before", "not_canonical", |f| rate_change(f, 2, f.schema.velocity, |_, _| 0)),
-    ("angular velocity beyond its bound", "out_of_range", |f| {
-        rate_change(f, 3, f.schema.angular, |value, highest| -highest - 1 - i64::from(value))
+    ("velocity as before", "not_canonical", |f| {
+        rate_change(f, 2, f.schema.velocity, |_, _| 0)
     }),
-    ("angular velocity as before", "not_canonical", |f| rate_change(f, 3, f.schema.angular, |_, _| 0)),
+    ("angular velocity beyond its bound", "out_of_range", |f| {
+        rate_change(f, 3, f.schema.angular, |value, highest| {
+            -highest - 1 - i64::from(value)
+        })
+    }),
+    ("angular velocity as before", "not_canonical", |f| {
+        rate_change(f, 3, f.schema.angular, |_, _| 0)
+    }),
     ("extra field by zero", "not_canonical", |f| {
         let first = f.schema.extras.first()?;
         f.member(|_| true)?;
@@ -425,13 +315,21 @@ const ENTRIES: &[Entry] = &[
     }),
     ("an older segment", "stale", |f| {
         let record = f.member(|record| record.segment > 0)?;
-        f.identity(u64::from(record.entity.id), u64::from(record.entity.generation), 0);
+        f.identity(
+            u64::from(record.entity.id),
+            u64::from(record.entity.generation),
+            0,
+        );
         f.bits.time(0);
         f.bits.number(f.dice.below(u64::from(record.segment)), LIFE);
         Some(())
     }),
     ("complete beyond an axis", "out_of_range", |f| {
-        let room = f.schema.position.iter().any(|axis| u64::from(axis.highest()) + 1 < 1 << axis.bits());
+        let room = f
+            .schema
+            .position
+            .iter()
+            .any(|axis| u64::from(axis.highest()) + 1 < 1 << axis.bits());
         f.vacant().filter(|_| room)?;
         f.stranger();
         f.bits.put(1, 1);
@@ -496,15 +394,19 @@ const ENTRIES: &[Entry] = &[
         Some(())
     }),
     ("observed again, unchanged", "ok", |f| {
-        f.member(|record| record.motion.is_some_and(|motion| !motion.at_rest && motion.observed_us > 0))?;
+        f.member(|record| {
+            record
+                .motion
+                .is_some_and(|motion| !motion.at_rest && motion.observed_us > 0)
+        })?;
         let now = f.server_us;
         f.motion(now, 0);
         Some(())
     }),
 ];
 
-/// The next kind of entry that the base allows, on a base that is held, in place of a good body.
-pub fn forged(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
+/// A kind of entry on a base that is held, in place of a good body; `None` where that base does not allow it.
+pub fn forged(entry: usize, scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
     let (header, _) = payload.snapshot.as_ref()?;
     let client = scene.client;
     let current = header.session_epoch == client.session_epoch()
@@ -516,13 +418,14 @@ pub fn forged(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<S
     }
     let base = match header.base {
         Some(id) => {
-            let (_, table) =
-                client.tables().find(|(held, _)| held.id == id && scene.reported.contains(&id.0))?;
+            let (_, table) = client
+                .tables()
+                .find(|(held, _)| held.id == id && scene.reported.contains(&id.0))?;
             table.records().map(|(slot, record)| (slot, *record)).collect()
         }
         None => BTreeMap::new(),
     };
-    let (name, expected, write) = ENTRIES[dice.index(ENTRIES.len())];
+    let (name, expected, write) = ENTRIES[entry];
     let mut forge = Forge {
         schema: client.schema()?,
         base,
@@ -537,7 +440,19 @@ pub fn forged(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<S
         body.extend([0; 8]);
     }
     // A part of its own that is only shown: the genuine one is still to come.
-    let header = SnapshotHeader { candidate: false, part: 30, last: false, count: 1, base_digest: None, ..*header };
+    let header = SnapshotHeader {
+        candidate: false,
+        part: 30,
+        last: false,
+        count: 1,
+        base_digest: None,
+        ..*header
+    };
     let alone = payload.alone(header);
-    Some(Shot { name, payload: alone.with(header, body).write(), expected: Some(expected), hazard: false })
+    Some(Shot {
+        name,
+        payload: alone.with(header, body).write(),
+        expected: Some(expected),
+        hazard: false,
+    })
 }

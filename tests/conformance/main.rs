@@ -2,8 +2,12 @@
 //! second reader in Python that was written from docs/PROTOCOL.md and docs/PROTOCOL-delta.md alone.
 //!
 //! `ACKLINE_CONFORMANCE_PACKETS` sets how many payloads must be decoded (10,000 without it),
-//! `ACKLINE_CONFORMANCE_OUT` where a copy of the corpus goes. Without `python3` the corpus is made and checked
-//! for what it must hold, and the reading is skipped.
+//! `ACKLINE_CONFORMANCE_OUT` where a copy of the corpus goes, `ACKLINE_CONFORMANCE_SEED` makes another corpus.
+//! Without `python3` the corpus is made and checked for what it must hold, and the reading is skipped.
+//!
+//! The walk: `sessions` runs worlds of `origin` through a relay's shard; `middle` sits between it and the client,
+//! logs to `corpus`, and puts in payloads that `damage` makes from good ones (`payloads`, `headers`, `schemas`,
+//! `entries`).
 
 #![cfg(all(feature = "relay", feature = "client"))]
 #![allow(
@@ -20,6 +24,7 @@ mod corpus;
 mod damage;
 mod dice;
 mod entries;
+mod forge;
 mod headers;
 mod middle;
 mod origin;
@@ -36,21 +41,31 @@ use corpus::Corpus;
 use damage::Damage;
 
 const PACKETS: u64 = 10_000;
-/// Payloads of one kind of session, of all kinds in a row, before the kinds begin again.
+/// How often each kind of session comes: once with damaged payloads, once in peace.
 const ROUNDS: u64 = 2;
 
 fn packets() -> u64 {
     let text = std::env::var("ACKLINE_CONFORMANCE_PACKETS");
-    text.map_or(PACKETS, |text| text.parse().expect("ACKLINE_CONFORMANCE_PACKETS is a number"))
+    text.map_or(PACKETS, |text| {
+        text.parse().expect("ACKLINE_CONFORMANCE_PACKETS is a number")
+    })
+}
+
+/// Another number, another corpus.
+fn seed() -> u64 {
+    let text = std::env::var("ACKLINE_CONFORMANCE_SEED");
+    text.map_or(0, |text| {
+        text.parse().expect("ACKLINE_CONFORMANCE_SEED is a number")
+    })
 }
 
 fn emit(path: &Path, packets: u64) -> Corpus {
     let mut corpus = Corpus::create(path);
     let mut damage = Damage::default();
     let each = packets / (ROUNDS * sessions::KINDS as u64) + 1;
-    let mut number = 0;
+    let (seed, mut number) = (seed(), 0);
     while corpus.accepted < packets {
-        sessions::run(number, each.max(300), &mut corpus, &mut damage);
+        sessions::run(number, seed, each.max(300), &mut corpus, &mut damage);
         number += 1;
     }
     corpus.finish()
@@ -58,27 +73,62 @@ fn emit(path: &Path, packets: u64) -> Corpus {
 
 /// Every word of section 10 that a payload can earn.
 fn reachable() -> impl Iterator<Item = &'static str> {
-    Refusal::all()
-        .filter(|refusal| match refusal {
+    let by_payload = |refusal: &Refusal| {
+        matches!(
+            refusal,
             Refusal::MalformedPayload
-            | Refusal::MalformedSchema
-            | Refusal::UnknownStream
-            | Refusal::DistrustedBase
-            | Refusal::Window(_)
-            | Refusal::Body(_) => true,
-            _ => false,
-        })
-        .map(Refusal::label)
+                | Refusal::MalformedSchema
+                | Refusal::UnknownStream
+                | Refusal::DistrustedBase
+                | Refusal::Window(_)
+                | Refusal::Body(_)
+        )
+    };
+    Refusal::all().filter(by_payload).map(Refusal::label)
 }
 
 fn assert_covers(corpus: &Corpus, packets: u64) {
-    println!("{} accepted, {} bytes, refused {:?}", corpus.accepted, corpus.bytes, corpus.refused);
+    println!(
+        "{} accepted, {} bytes, refused {:?}",
+        corpus.accepted, corpus.bytes, corpus.refused
+    );
     println!("injected (refused, accepted): {:?}", corpus.injected);
-    assert!(corpus.surprises.is_empty(), "the reference is not as documented: {:#?}", corpus.surprises);
+    assert!(
+        corpus.surprises.is_empty(),
+        "the reference is not as documented: {:#?}",
+        corpus.surprises
+    );
     assert!(corpus.accepted >= packets);
-    assert!(corpus.negatives.len() >= 200, "{} negative vectors", corpus.negatives.len());
+    assert!(
+        corpus.negatives.len() >= 200,
+        "{} negative vectors",
+        corpus.negatives.len()
+    );
+    println!("{:?}", corpus.deeds);
+    let deeds = &corpus.deeds;
+    for (what, count) in [
+        ("streams adopted", deeds.streams_adopted),
+        ("session epochs begun", deeds.epochs_begun),
+        ("advances", deeds.advances_applied),
+        ("late parts", deeds.parts_late),
+        ("events delivered", deeds.events_delivered),
+        ("digests that differed", deeds.digest_mismatches),
+        ("members gone unheard", deeds.reconciled),
+    ] {
+        assert!(count >= 3, "{what}: {count}");
+    }
+    let names = entries::ENTRIES
+        .iter()
+        .map(|(name, ..)| name)
+        .chain(schemas::WOUNDS.iter().map(|(name, _)| name));
+    for name in names {
+        assert!(corpus.injected.contains_key(name), "never injected: {name}");
+    }
     for word in reachable() {
-        assert!(corpus.refused.contains_key(word), "no payload was refused with {word}");
+        assert!(
+            corpus.refused.contains_key(word),
+            "no payload was refused with {word}"
+        );
     }
 }
 
@@ -107,7 +157,7 @@ fn a_second_reader_agrees() {
         Ok(output) => output,
         Err(error) => {
             println!("skipped: python3 cannot be run ({error})");
-            return;
+            return std::fs::remove_dir_all(&directory).unwrap();
         }
     };
     let text = String::from_utf8_lossy(&output.stdout);

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use ackline::client::inbox::ClientEvent;
 use ackline::client::session::{Client, Received, SessionState};
 use ackline::client::settings::ClientSettings;
 use ackline::relay::outbox::{MemoryOutbox, Path};
@@ -14,8 +13,8 @@ use ackline::relay::shard::{Shard, ShardSettings};
 use ackline::state::Frame;
 use ackline::wire::bytes::{ByteReader, ByteWriter};
 use ackline::wire::handshake::{
-    DOWN_HEADER_BYTES, DatagramKind, UP_HEADER_BYTES, WELCOME_HEADER_BYTES, WelcomeHeader, put_welcome_header,
-    read_welcome_header,
+    DOWN_HEADER_BYTES, DatagramKind, UP_HEADER_BYTES, WELCOME_HEADER_BYTES, WelcomeHeader,
+    put_welcome_header, read_welcome_header,
 };
 use ackline::wire::report::Report;
 use ackline::wire::seal::{Direction, INSECURE_TOKEN_KEY, Opener, Sealer, Secrets};
@@ -47,7 +46,12 @@ struct Link {
 
 impl Link {
     fn new(weather: Weather) -> Link {
-        Link { weather, dark_until_us: 0, flying: BTreeMap::new(), count: 0 }
+        Link {
+            weather,
+            dark_until_us: 0,
+            flying: BTreeMap::new(),
+            count: 0,
+        }
     }
 
     fn step(&mut self, now_us: u64, dice: &mut Dice) {
@@ -66,7 +70,10 @@ impl Link {
     }
 
     fn arrived(&mut self, now_us: u64) -> Option<Vec<u8>> {
-        let (key, _) = self.flying.first_key_value().filter(|((arrives, _), _)| *arrives <= now_us)?;
+        let (key, _) = self
+            .flying
+            .first_key_value()
+            .filter(|((arrives, _), _)| *arrives <= now_us)?;
         let key = *key;
         self.flying.remove(&key)
     }
@@ -88,7 +95,11 @@ impl Keys {
             connection: header.connection,
         };
         let (opener, sealer) = (secrets.opener(opens).unwrap(), secrets.sealer(seals).unwrap());
-        Keys { opener, sealer, header }
+        Keys {
+            opener,
+            sealer,
+            header,
+        }
     }
 
     fn open(&mut self, datagram: &mut [u8], header_bytes: usize) -> Vec<u8> {
@@ -121,6 +132,8 @@ pub struct Middle<'a> {
     pub injections: u64,
     /// An injected payload was accepted: what the client knows may differ from the truth.
     pub misled: bool,
+    /// The client's game asks for a full state with the next report.
+    pub wants_full_state: bool,
     path: Path,
     to_relay: Option<Keys>,
     to_client: Option<Keys>,
@@ -132,8 +145,6 @@ pub struct Middle<'a> {
     received: Vec<Vec<u8>>,
     untold: bool,
     schema_bytes: Vec<u8>,
-    /// Every event the client handed to its game.
-    pub events: u64,
     hazard_us: u64,
 }
 
@@ -158,7 +169,10 @@ impl<'a> Middle<'a> {
             seed: [dice.byte(); 32],
             stopwatch: || 0,
         };
-        let client = ClientSettings { hold_back_us, ..ClientSettings::default() };
+        let client = ClientSettings {
+            hold_back_us,
+            ..ClientSettings::default()
+        };
         Middle {
             shard: Shard::new(settings),
             client: Client::new(client, nonce, now_us),
@@ -168,7 +182,11 @@ impl<'a> Middle<'a> {
             damage,
             injections: 0,
             misled: false,
-            path: Path { remote: SocketAddr::from(([127, 0, 0, 1], 40_000)), local: None },
+            wants_full_state: false,
+            path: Path {
+                remote: SocketAddr::from(([127, 0, 0, 1], 40_000)),
+                local: None,
+            },
             to_relay: None,
             to_client: None,
             down: Link::new(weather[0]),
@@ -178,7 +196,6 @@ impl<'a> Middle<'a> {
             received: Vec::new(),
             untold: false,
             schema_bytes: Vec::new(),
-            events: 0,
             hazard_us: 0,
         }
     }
@@ -200,7 +217,7 @@ impl<'a> Middle<'a> {
         self.shard.publish(frame, schema_bytes);
         let mut outbox = MemoryOutbox::default();
         assert!(!self.shard.transmit(self.now_us, &mut outbox));
-        self.from_relay(outbox);
+        self.pass_down(outbox);
     }
 
     /// What is due every 20 ms.
@@ -209,24 +226,27 @@ impl<'a> Middle<'a> {
         self.up.step(self.now_us, &mut self.dice);
         let mut outbox = MemoryOutbox::default();
         self.shard.timers(self.now_us, &mut outbox);
-        self.from_relay(outbox);
+        self.pass_down(outbox);
     }
 
     /// Everything that is due now.
     pub fn step(&mut self) {
         while let Some(payload) = self.down.arrived(self.now_us) {
-            self.to_client(&payload);
+            self.deliver_down(&payload);
         }
         while let Some(payload) = self.up.arrived(self.now_us) {
-            self.to_relay(&payload);
+            self.deliver_up(&payload);
         }
-        self.from_client();
-        while let Some(event) = self.client.poll_event() {
-            self.events += u64::from(matches!(event, ClientEvent::World(_)));
+        if self.wants_full_state && self.client.next_timer() <= self.now_us {
+            // Here, where a report follows at once, so that the corpus says when.
+            self.client.request_full_state(self.now_us);
+            self.wants_full_state = false;
         }
+        self.pass_up();
+        while self.client.poll_event().is_some() {}
     }
 
-    fn from_relay(&mut self, outbox: MemoryOutbox) {
+    fn pass_down(&mut self, outbox: MemoryOutbox) {
         for (_, mut datagram) in outbox.sent {
             let kind = DatagramKind::from_byte(datagram[0]).unwrap();
             let header_bytes = match kind {
@@ -250,7 +270,7 @@ impl<'a> Middle<'a> {
         }
     }
 
-    fn to_relay(&mut self, payload: &[u8]) {
+    fn deliver_up(&mut self, payload: &[u8]) {
         let keys = self.to_relay.as_mut().unwrap();
         let connection = keys.header.connection;
         let mut datagram = keys.seal(payload, |out, number| {
@@ -259,11 +279,12 @@ impl<'a> Middle<'a> {
             out.put_u32(number);
         });
         let mut outbox = MemoryOutbox::default();
-        self.shard.receive(self.now_us, self.path, &mut datagram, &mut outbox);
-        self.from_relay(outbox);
+        self.shard
+            .receive(self.now_us, self.path, &mut datagram, &mut outbox);
+        self.pass_down(outbox);
     }
 
-    fn from_client(&mut self) {
+    fn pass_up(&mut self) {
         let mut datagram = Vec::new();
         while self.client.poll_transmit(self.now_us, &mut datagram) {
             if datagram[0] == DatagramKind::Up as u8 {
@@ -273,8 +294,9 @@ impl<'a> Middle<'a> {
                 self.up.send(self.now_us, &payload, &mut self.dice);
             } else {
                 let mut outbox = MemoryOutbox::default();
-                self.shard.receive(self.now_us, self.path, &mut datagram, &mut outbox);
-                self.from_relay(outbox);
+                self.shard
+                    .receive(self.now_us, self.path, &mut datagram, &mut outbox);
+                self.pass_down(outbox);
             }
         }
     }
@@ -287,15 +309,19 @@ impl<'a> Middle<'a> {
         let listed = report.held.as_slice();
         self.reported.extend(listed.iter().map(|held| held.id.0));
         let unlisted = self.client.tables().map(|(held, _)| held.id);
-        let hold_back: Vec<u32> =
-            unlisted.filter(|id| listed.iter().all(|held| held.id != *id)).map(|id| id.0).collect();
+        let hold_back: Vec<u32> = unlisted
+            .filter(|id| listed.iter().all(|held| held.id != *id))
+            .map(|id| id.0)
+            .collect();
         assert!(hold_back.len() <= 1, "only the newest snapshot waits");
         assert_eq!(report.next_message, self.messages.next(), "messages");
         self.corpus.report(&report, &hold_back);
     }
 
-    fn to_client(&mut self, payload: &[u8]) {
-        if self.is_over() {
+    fn deliver_down(&mut self, payload: &[u8]) {
+        let connected = self.client.state() == SessionState::Connected;
+        if self.is_over() || (!connected && Payload::read(payload).welcome.is_none()) {
+            // What overtakes the welcome cannot be opened yet.
             return;
         }
         if self.dice.chance(self.injections) {
@@ -322,7 +348,9 @@ impl<'a> Middle<'a> {
             schema_bytes: &self.schema_bytes,
             hazards: self.client.refusing().is_none() && self.now_us - self.hazard_us > 3_000_000,
         };
-        let Some(shot) = self.damage.next(&scene, &Payload::read(payload), &mut self.dice) else { return };
+        let Some(shot) = self.damage.next(&scene, &Payload::read(payload), &mut self.dice) else {
+            return;
+        };
         let before = (tables(&self.client), shown(&self.client));
         let refusal = self.offer(&shot.payload);
         if shot.hazard {
@@ -333,7 +361,11 @@ impl<'a> Middle<'a> {
             *refused += 1;
             self.corpus.negatives.insert(shot.payload);
             let after = (tables(&self.client), shown(&self.client));
-            assert!(before == after, "{}: a refused payload changed what is held or shown", shot.name);
+            assert!(
+                before == after,
+                "{}: a refused payload changed what is held or shown",
+                shot.name
+            );
         } else {
             *accepted += 1;
             self.misled = true;
@@ -374,7 +406,9 @@ impl<'a> Middle<'a> {
         if refusal.is_some_and(|word| unread.contains(&word) || body.contains(&word)) {
             return;
         }
-        let Some(block) = Payload::read(payload).messages else { return };
+        let Some(block) = Payload::read(payload).messages else {
+            return;
+        };
         self.messages.receive(&mut ByteReader::new(&block)).unwrap();
         while let Some(message) = self.messages.pop() {
             self.received.push(message);

@@ -74,26 +74,49 @@ pub struct Origin {
 /// A random schema with `hz` ticks a second. Fits its 1000 bytes.
 pub fn random_schema(dice: &mut Dice, hz: u32, on_change: bool) -> Schema {
     let wide = dice.chance(150);
-    let step = if wide { 0.0005 } else { [0.01, 0.002, 0.05, 0.125][dice.index(4)] };
-    let half = if wide { 1_073_741.8235 } else { [100.0, 33.3, 1000.0][dice.index(3)] };
+    let step = if wide {
+        0.0005
+    } else {
+        [0.01, 0.002, 0.05, 0.125][dice.index(4)]
+    };
+    let half = if wide {
+        1_073_741.5
+    } else {
+        [100.0, 33.3, 1000.0][dice.index(3)]
+    };
     let axis = |low: f64, high: f64, step: f64| Axis::new(low, high, step).unwrap();
     let ratio = [0.5, 2.0, 30.0, 240.0][dice.index(4)];
-    let velocity = dice.chance(650).then(|| Rate::new(step * ratio * 2500.0, step * ratio).unwrap());
-    let angular = dice.chance(400).then(|| Rate::new(10.0, [0.01, 0.0001, 9.0][dice.index(3)]).unwrap());
+    let velocity = dice
+        .chance(650)
+        .then(|| Rate::new(step * ratio * 2500.0, step * ratio).unwrap());
+    let angular = dice
+        .chance(400)
+        .then(|| Rate::new(10.0, [0.01, 0.0001, 9.0][dice.index(3)]).unwrap());
     let extras = (0..dice.index(9)).map(|index| {
         let bits = [1, 2, 7, 10, 16, 31, 32][dice.index(7)];
-        ExtraField { name: format!("feld-{index}-\u{fc}"), bits, signed: dice.chance(500) }
+        ExtraField {
+            name: format!("feld-{index}-\u{fc}"),
+            bits,
+            signed: dice.chance(500),
+        }
     });
     let extras: Vec<ExtraField> = extras.collect();
     let classes: Vec<Class> = (0..1 + dice.index(12))
-        .map(|index| Class { name: format!("class {index}"), query_critical: dice.chance(500) })
+        .map(|index| Class {
+            name: format!("class {index}"),
+            query_critical: dice.chance(500),
+        })
         .collect();
     Schema {
         name: "conformance".into(),
         version: u16::try_from(dice.below(65_536)).unwrap(),
         tick_period_us: 1_000_000 / hz,
         on_change,
-        position: [axis(-half, half, step), axis(-half, half, step), axis(0.0, half / 2.0, step * 2.0)],
+        position: [
+            axis(-half, half, step),
+            axis(-half, half, step),
+            axis(0.0, half / 2.0, step * 2.0),
+        ],
         rotation_bits: [2, 7, 9, 9, 11, 15][dice.index(6)],
         velocity,
         angular,
@@ -138,12 +161,19 @@ impl Origin {
 
     fn update(&mut self) -> TickUpdate {
         if self.origin_tick > 0 {
-            let uneven = if self.style.uneven { self.dice.below(self.period_us) } else { self.period_us / 2 };
+            let uneven = if self.style.uneven {
+                self.dice.below(self.period_us)
+            } else {
+                self.period_us / 2
+            };
             self.server_us += self.period_us / 2 + uneven;
         }
         self.origin_tick += 1;
-        let mut update =
-            TickUpdate { origin_tick: self.origin_tick, server_us: self.server_us, ..TickUpdate::default() };
+        let mut update = TickUpdate {
+            origin_tick: self.origin_tick,
+            server_us: self.server_us,
+            ..TickUpdate::default()
+        };
         while self.dice.chance(self.style.churn) && !self.actors.is_empty() {
             self.end_one(&mut update);
         }
@@ -168,7 +198,11 @@ impl Origin {
 
     /// A time a little before the frame's.
     fn lately(&mut self) -> u64 {
-        let back = if self.style.uneven { self.dice.below(self.period_us) } else { 0 };
+        let back = if self.style.uneven {
+            self.dice.below(self.period_us)
+        } else {
+            0
+        };
         self.server_us - back.min(self.server_us)
     }
 
@@ -176,7 +210,11 @@ impl Origin {
         let index = self.dice.index(self.actors.len());
         let actor = self.actors.swap_remove(index);
         let at_us = self.lately();
-        update.despawned.push(Despawn { entity: actor.entity, at_us, reason: self.dice.byte() });
+        update.despawned.push(Despawn {
+            entity: actor.entity,
+            at_us,
+            reason: self.dice.byte(),
+        });
         self.graveyard.push(actor.entity);
     }
 
@@ -185,7 +223,10 @@ impl Origin {
             let index = self.dice.index(self.graveyard.len());
             let old = self.graveyard.swap_remove(index);
             let further = [1, 1, 1, 60, 70_000][self.dice.index(5)];
-            return Entity { id: old.id, generation: old.generation.wrapping_add(further) };
+            return Entity {
+                id: old.id,
+                generation: old.generation.wrapping_add(further),
+            };
         }
         loop {
             let id = match self.dice.under(8) {
@@ -195,7 +236,10 @@ impl Origin {
                 _ => u32::MAX - self.dice.under(1_000_000),
             };
             if self.ids.insert(id) {
-                return Entity { id, generation: [0, 0, 0, 3, 1000][self.dice.index(5)] };
+                return Entity {
+                    id,
+                    generation: [0, 0, 0, 3, 1000][self.dice.index(5)],
+                };
             }
         }
     }
@@ -208,10 +252,20 @@ impl Origin {
             3..=5 => Habit::Sleeper,
             _ => Habit::Mover,
         };
-        let at_us = if habit == Habit::Statue { self.dice.below(self.server_us + 1) } else { self.lately() };
+        let at_us = if habit == Habit::Statue {
+            self.dice.below(self.server_us + 1)
+        } else {
+            self.lately()
+        };
         let class = u8::try_from(self.dice.index(self.schema.classes.len())).unwrap();
         update.spawned.push(Spawn { entity, class, at_us });
-        self.actors.push(Actor { entity, habit, segment: 0, segment_us: at_us, motion: None });
+        self.actors.push(Actor {
+            entity,
+            habit,
+            segment: 0,
+            segment_us: at_us,
+            motion: None,
+        });
     }
 
     fn extras(&mut self, entity: Entity) -> Option<ExtraUpdate> {
@@ -219,7 +273,11 @@ impl Origin {
         if fields.is_empty() {
             return None;
         }
-        let mut update = ExtraUpdate { entity, mask: 0, values: [0; 8] };
+        let mut update = ExtraUpdate {
+            entity,
+            mask: 0,
+            values: [0; 8],
+        };
         for (index, field) in fields.iter().enumerate() {
             if self.dice.chance(400) {
                 update.mask |= 1 << index;
@@ -232,11 +290,18 @@ impl Origin {
 
     fn event(&mut self) -> Event {
         let entity = match self.dice.under(20) {
-            0 => Some(Entity { id: 777_777_777, generation: 1 }),
+            0 => Some(Entity {
+                id: 777_777_777,
+                generation: 1,
+            }),
             1..=9 => self.dice.pick(&self.actors).map(|actor| actor.entity),
             _ => None,
         };
-        let length = if self.dice.chance(30) { 256 } else { self.dice.index(12) };
+        let length = if self.dice.chance(30) {
+            256
+        } else {
+            self.dice.index(12)
+        };
         Event {
             kind: u16::try_from(self.dice.below(65_536)).unwrap(),
             critical: self.dice.chance(300),
@@ -251,7 +316,7 @@ impl Origin {
         let chance = match self.actors[index].habit {
             Habit::Idea => 0,
             Habit::Statue => 1000 * u64::from(first),
-            Habit::Sleeper if self.origin_tick / 40 % 3 != 0 && !first => 0,
+            Habit::Sleeper if !(self.origin_tick / 40).is_multiple_of(3) && !first => 0,
             _ if first => 700,
             _ => self.style.activity,
         };
@@ -264,15 +329,35 @@ impl Origin {
             actor.segment += if self.dice.chance(900) { 1 } else { 100 };
             (actor.segment_us, actor.motion) = (begun.max(actor.segment_us), None);
             if self.dice.chance(300) {
-                let Actor { entity, segment, segment_us, .. } = *actor;
-                return Some(Observation { entity, segment, segment_us, motion: None });
+                let Actor {
+                    entity,
+                    segment,
+                    segment_us,
+                    ..
+                } = *actor;
+                return Some(Observation {
+                    entity,
+                    segment,
+                    segment_us,
+                    motion: None,
+                });
             }
         }
         let motion = self.motion(index);
         let actor = &mut self.actors[index];
         actor.motion = Some(motion);
-        let Actor { entity, segment, segment_us, .. } = *actor;
-        Some(Observation { entity, segment, segment_us, motion: Some(motion) })
+        let Actor {
+            entity,
+            segment,
+            segment_us,
+            ..
+        } = *actor;
+        Some(Observation {
+            entity,
+            segment,
+            segment_us,
+            motion: Some(motion),
+        })
     }
 
     fn motion(&mut self, index: usize) -> Motion {
@@ -280,18 +365,34 @@ impl Origin {
         let now = self.lately();
         let at_rest = habit == Habit::Statue || self.dice.chance(60);
         let Some(last) = last else {
-            let observed_us = if habit == Habit::Statue { self.dice.below(now + 1) } else { now };
+            let observed_us = if habit == Habit::Statue {
+                self.dice.below(now + 1)
+            } else {
+                now
+            };
             return self.appear(observed_us, at_rest);
         };
         let observed_us = now.max(last.observed_us);
         let seconds = (observed_us - last.observed_us) as f64 / 1e6;
-        let mut motion = Motion { observed_us, at_rest, ..last };
+        let mut motion = Motion {
+            observed_us,
+            at_rest,
+            ..last
+        };
         let velocity_step = self.schema.velocity.map_or(0.0, |rate| rate.step);
         for axis in 0..3 {
             let steps = self.schema.position[axis];
             let exact = f64::from(last.velocity[axis]) * velocity_step * seconds / steps.step;
-            let noise = if self.dice.chance(400) { self.dice.around(4) } else { 0 };
-            let jump = if self.dice.chance(10) { self.dice.around(1 << 31) } else { 0 };
+            let noise = if self.dice.chance(400) {
+                self.dice.around(4)
+            } else {
+                0
+            };
+            let jump = if self.dice.chance(10) {
+                self.dice.around(1 << 31)
+            } else {
+                0
+            };
             let moved = i64::from(last.position[axis]) + exact.round() as i64 + noise + jump;
             motion.position[axis] = u32::try_from(moved.clamp(0, i64::from(steps.highest()))).unwrap();
         }
@@ -314,7 +415,10 @@ impl Origin {
         Motion {
             observed_us,
             position,
-            rotation: self.turn(Rotation { largest: 9, parts: [0; 3] }),
+            rotation: self.turn(Rotation {
+                largest: 9,
+                parts: [0; 3],
+            }),
             velocity,
             angular: self.rate(self.schema.angular, [0; 3]),
             at_rest,
@@ -337,9 +441,17 @@ impl Origin {
     fn turn(&mut self, last: Rotation) -> Rotation {
         let highest = (1i64 << self.schema.rotation_bits) - 2;
         let fresh = last.largest > 3 || self.dice.chance(60);
-        let change = if fresh { highest } else { [1, 3, 40][self.dice.index(3)] };
+        let change = if fresh {
+            highest
+        } else {
+            [1, 3, 40][self.dice.index(3)]
+        };
         Rotation {
-            largest: if fresh { u8::try_from(self.dice.below(4)).unwrap() } else { last.largest },
+            largest: if fresh {
+                u8::try_from(self.dice.below(4)).unwrap()
+            } else {
+                last.largest
+            },
             parts: last.parts.map(|part| {
                 let part = i64::from(part) + self.dice.around(change);
                 u16::try_from(part.clamp(0, highest)).unwrap()

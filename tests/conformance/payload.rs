@@ -38,7 +38,13 @@ impl Payload {
             let header = SnapshotHeader::decode(&mut reader).unwrap();
             (header, reader.rest().to_vec())
         });
-        Payload { stamp, close, welcome, messages, snapshot }
+        Payload {
+            stamp,
+            close,
+            welcome,
+            messages,
+            snapshot,
+        }
     }
 
     /// The blocks before the snapshot, with the flags of all.
@@ -67,13 +73,25 @@ impl Payload {
 
     /// The same with another snapshot.
     pub fn with(&self, header: SnapshotHeader, body: Vec<u8>) -> Payload {
-        Payload { snapshot: Some((header, body)), ..self.clone() }
+        Payload {
+            snapshot: Some((header, body)),
+            ..self.clone()
+        }
     }
 
     /// The snapshot alone with another header.
     pub fn alone(&self, header: SnapshotHeader) -> Payload {
-        let body = self.snapshot.as_ref().map(|(_, body)| body.clone()).unwrap_or_default();
-        Payload { close: None, welcome: None, messages: None, ..self.with(header, body) }
+        let body = self
+            .snapshot
+            .as_ref()
+            .map(|(_, body)| body.clone())
+            .unwrap_or_default();
+        Payload {
+            close: None,
+            welcome: None,
+            messages: None,
+            ..self.with(header, body)
+        }
     }
 
     /// The fields of the snapshot's header with their bytes, in order.
@@ -105,10 +123,16 @@ impl Payload {
                 fields.push(("commit mask", varint(held.mask)));
                 previous = held.id;
             }
-            fields.push(("commit digest", commit.digest.iter().flat_map(|word| word.to_le_bytes()).collect()));
+            fields.push((
+                "commit digest",
+                commit.digest.iter().flat_map(|word| word.to_le_bytes()).collect(),
+            ));
         }
         if let Some(digest) = header.base_digest {
-            fields.push(("base digest", digest.iter().flat_map(|word| word.to_le_bytes()).collect()));
+            fields.push((
+                "base digest",
+                digest.iter().flat_map(|word| word.to_le_bytes()).collect(),
+            ));
         }
         fields.push(("count", varint(header.count)));
         let joined: Vec<u8> = fields.iter().flat_map(|(_, bytes)| bytes).copied().collect();

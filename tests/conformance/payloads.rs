@@ -9,12 +9,39 @@ use crate::dice::Dice;
 use crate::payload::Payload;
 
 pub const MAKERS: &[Maker] = &[
-    cut, reserved_flag, left_over, bad_close, bad_messages, bad_welcome, known_welcome, header_flags, header_part,
-    header_base, header_varint, header_commit, early_messages, noise, flips, flips, flips, tampered, resized_body,
+    cut,
+    reserved_flag,
+    left_over,
+    bad_close,
+    bad_messages,
+    bad_welcome,
+    known_welcome,
+    header_flags,
+    header_part,
+    header_base,
+    header_varint,
+    header_commit,
+    early_messages,
+    noise,
+    flips,
+    flips,
+    flips,
+    tampered,
+    body_cut,
+    body_longer,
+    body_padding,
+    one_fewer,
+    one_more,
+    many_more,
 ];
 
 fn shot(name: &'static str, payload: Vec<u8>, expected: &'static str) -> Option<Shot> {
-    Some(Shot { name, payload, expected: Some(expected), hazard: false })
+    Some(Shot {
+        name,
+        payload,
+        expected: Some(expected),
+        hazard: false,
+    })
 }
 
 fn malformed(name: &'static str, payload: Vec<u8>) -> Option<Shot> {
@@ -36,14 +63,22 @@ fn reserved_flag(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Sh
 }
 
 fn left_over(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
-    let mut bytes = Payload { snapshot: None, ..payload.clone() }.write();
+    let mut bytes = Payload {
+        snapshot: None,
+        ..payload.clone()
+    }
+    .write();
     bytes.extend((0..=dice.below(3)).map(|_| dice.byte()));
     malformed("left over", bytes)
 }
 
 fn bad_close(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
     let code = [0, 7, 8, 255][dice.index(4)];
-    let bytes = Payload { close: Some(code), ..payload.clone() }.write();
+    let bytes = Payload {
+        close: Some(code),
+        ..payload.clone()
+    }
+    .write();
     assert!(bytes[0] & CLOSE != 0);
     malformed("bad close", bytes)
 }
@@ -68,21 +103,34 @@ fn bad_messages(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Sho
         block.extend((0..length).map(|_| dice.byte()));
     }
     // A snapshot behind it would be read as the rest of the block.
-    let bytes = Payload { messages: Some(block), snapshot: None, ..payload.clone() }.write();
+    let bytes = Payload {
+        messages: Some(block),
+        snapshot: None,
+        ..payload.clone()
+    }
+    .write();
     malformed(name, bytes)
 }
 
 /// Messages that are too early are dropped beyond 64 and kept within; those that were had change nothing.
 fn early_messages(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
-    if scene.client.schema().is_none() {
-        return None;
-    }
+    scene.client.schema()?;
     let mut block = Vec::new();
-    block.put_varint(if dice.chance(500) { 1 << 30 } else { u32::MAX - dice.under(3) });
+    block.put_varint(if dice.chance(500) {
+        1 << 30
+    } else {
+        u32::MAX - dice.under(3)
+    });
     block.put_u8(2);
     block.extend([1, 9, 2, 9, 9]);
-    let bytes =
-        Payload { messages: Some(block), snapshot: None, welcome: None, close: None, ..payload.clone() }.write();
+    let bytes = Payload {
+        messages: Some(block),
+        snapshot: None,
+        welcome: None,
+        close: None,
+        ..payload.clone()
+    }
+    .write();
     assert!(bytes[0] == MESSAGES);
     shot("messages far ahead", bytes, "ok")
 }
@@ -106,7 +154,13 @@ fn bad_welcome(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<
     } else {
         "schema of 1001 bytes"
     };
-    let bytes = Payload { welcome: Some(block), messages: None, snapshot: None, ..payload.clone() }.write();
+    let bytes = Payload {
+        welcome: Some(block),
+        messages: None,
+        snapshot: None,
+        ..payload.clone()
+    }
+    .write();
     malformed(name, bytes)
 }
 
@@ -119,8 +173,14 @@ fn known_welcome(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Optio
     let length = dice.index(40);
     let schema: Vec<u8> = (0..length).map(|_| dice.byte()).collect();
     let block = welcome(known - dice.under(2), &schema);
-    let bytes =
-        Payload { welcome: Some(block), messages: None, snapshot: None, close: None, ..payload.clone() }.write();
+    let bytes = Payload {
+        welcome: Some(block),
+        messages: None,
+        snapshot: None,
+        close: None,
+        ..payload.clone()
+    }
+    .write();
     shot("welcome of a known stream", bytes, "ok")
 }
 
@@ -143,24 +203,45 @@ fn with_field(payload: &Payload, name: &str, edit: impl Fn(&[u8]) -> Vec<u8>) ->
 
 fn header_flags(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
     let bit = 64 << dice.below(2);
-    malformed("reserved header flag", with_field(payload, "flags", |flags| vec![flags[0] | bit])?)
+    malformed(
+        "reserved header flag",
+        with_field(payload, "flags", |flags| vec![flags[0] | bit])?,
+    )
 }
 
 fn header_part(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
     let part = 32 + u8::try_from(dice.below(96)).unwrap();
-    malformed("part above 31", with_field(payload, "part", |old| vec![old[0] & 0x80 | part])?)
+    malformed(
+        "part above 31",
+        with_field(payload, "part", |old| vec![old[0] & 0x80 | part])?,
+    )
 }
 
 fn header_base(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
-    let distance = if dice.chance(500) { 0 } else { 1 << 31 | dice.under(1 << 31) };
+    let distance = if dice.chance(500) {
+        0
+    } else {
+        1 << 31 | dice.under(1 << 31)
+    };
     let mut value = Vec::new();
     value.put_varint(distance);
-    let name = if distance == 0 { "base is itself" } else { "base too far" };
+    let name = if distance == 0 {
+        "base is itself"
+    } else {
+        "base too far"
+    };
     malformed(name, with_field(payload, "base", |_| value.clone())?)
 }
 
 fn header_varint(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
-    let name = *dice.pick(&["stream epoch", "session epoch", "generation", "id", "base", "count"])?;
+    let name = *dice.pick(&[
+        "stream epoch",
+        "session epoch",
+        "generation",
+        "id",
+        "base",
+        "count",
+    ])?;
     let wide = dice.chance(300);
     let damaged = with_field(payload, name, |old| {
         let mut value = old.to_vec();
@@ -172,13 +253,25 @@ fn header_varint(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Sh
         }
         value
     });
-    malformed(if wide { "varint of 33 bits" } else { "overlong varint" }, damaged?)
+    malformed(
+        if wide {
+            "varint of 33 bits"
+        } else {
+            "overlong varint"
+        },
+        damaged?,
+    )
 }
 
 fn header_commit(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
     let (header, _) = payload.snapshot.as_ref()?;
     let id = header.id;
-    let set: Vec<Held> = (1..=8).map(|back| Held { id: id.minus(back * 3), mask: back }).collect();
+    let set: Vec<Held> = (1..=8)
+        .map(|back| Held {
+            id: id.minus(back * 3),
+            mask: back,
+        })
+        .collect();
     let commit = Commit::new(&set[..1 + dice.index(8)], [1, 2]);
     let (_, body) = payload.snapshot.as_ref()?;
     let payload = payload.with(SnapshotHeader { commit, ..*header }, body.clone());
@@ -187,7 +280,11 @@ fn header_commit(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Sh
         1 => ("commit of nine", "commit count", &[9]),
         2 => ("commit mask of none", "commit mask", &[0]),
         3 => ("commit of itself", "commit distance", &[0]),
-        _ => ("commit too far", "commit distance", &[0x80, 0x80, 0x80, 0x80, 0x08]),
+        _ => (
+            "commit too far",
+            "commit distance",
+            &[0x80, 0x80, 0x80, 0x80, 0x08],
+        ),
     };
     malformed(name, with_field(&payload, field, |_| value.to_vec())?)
 }
@@ -195,8 +292,16 @@ fn header_commit(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Sh
 fn noise(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
     let (header, body) = payload.snapshot.as_ref()?;
     let body = (0..body.len().max(4)).map(|_| dice.byte()).collect();
-    let header = SnapshotHeader { candidate: false, ..*header };
-    Some(Shot { name: "noise", payload: payload.with(header, body).write(), expected: None, hazard: false })
+    let header = SnapshotHeader {
+        candidate: false,
+        ..*header
+    };
+    Some(Shot {
+        name: "noise",
+        payload: payload.with(header, body).write(),
+        expected: None,
+        hazard: false,
+    })
 }
 
 /// One to three bits of the body flipped.
@@ -207,14 +312,25 @@ fn flips(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
         let at = dice.index(body.len());
         body[at] ^= 1 << dice.below(8);
     }
-    let header = SnapshotHeader { candidate: false, ..*header };
-    Some(Shot { name: "flipped bits", payload: payload.with(header, body).write(), expected: None, hazard: false })
+    let header = SnapshotHeader {
+        candidate: false,
+        ..*header
+    };
+    Some(Shot {
+        name: "flipped bits",
+        payload: payload.with(header, body).write(),
+        expected: None,
+        hazard: false,
+    })
 }
 
 /// Bits flipped in a part that will be kept: what is held then differs from what the relay believes, and the
 /// next digest says so.
 fn tampered(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
-    let (header, body) = payload.snapshot.as_ref().filter(|(header, body)| header.candidate && !body.is_empty())?;
+    let (header, body) = payload
+        .snapshot
+        .as_ref()
+        .filter(|(header, body)| header.candidate && !body.is_empty())?;
     if !scene.hazards || dice.chance(500) {
         return None;
     }
@@ -222,44 +338,77 @@ fn tampered(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Sho
     let at = dice.index(body.len());
     body[at] ^= 1 << dice.below(8);
     let payload = payload.with(*header, body).write();
-    Some(Shot { name: "tampered candidate", payload, expected: None, hazard: true })
+    Some(Shot {
+        name: "tampered candidate",
+        payload,
+        expected: None,
+        hazard: true,
+    })
 }
 
-/// The body cut or lengthened, or another count.
-fn resized_body(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
-    let (header, body) = payload.snapshot.as_ref()?;
-    let (mut header, mut body) = (*header, body.clone());
-    let name = match dice.below(6) {
-        0 if !body.is_empty() => {
-            body.truncate(dice.index(body.len()));
-            "body cut"
-        }
-        1 => {
-            body.push(0);
-            "body and a zero byte"
-        }
-        2 if header.count > 0 => {
-            header.count -= 1;
-            "one entry fewer announced"
-        }
-        3 => {
-            header.count += 1;
-            "one entry more announced"
-        }
-        4 => {
-            header.count = [u32::MAX, 1 << 20, u32::try_from(body.len()).unwrap() * 8 / 5 + 1][dice.index(3)];
-            "count beyond the bytes"
-        }
-        _ => {
-            let last = body.last_mut()?;
-            if *last & 0x80 != 0 {
-                return None;
-            }
-            *last |= 0x80;
-            "padding bit set"
-        }
-    };
-    header.candidate = false;
-    Some(Shot { name, payload: payload.with(header, body).write(), expected: None, hazard: false })
+/// The snapshot on its own with another body or count, shown only.
+fn resized(
+    name: &'static str,
+    payload: &Payload,
+    edit: impl FnOnce(&mut SnapshotHeader, &mut Vec<u8>),
+) -> Shot {
+    let (header, body) = payload.snapshot.as_ref().unwrap();
+    let (mut header, mut body) = (
+        SnapshotHeader {
+            candidate: false,
+            ..*header
+        },
+        body.clone(),
+    );
+    edit(&mut header, &mut body);
+    Shot {
+        name,
+        payload: payload.with(header, body).write(),
+        expected: None,
+        hazard: false,
+    }
 }
 
+fn body_cut(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
+    payload.snapshot.as_ref().filter(|(_, body)| !body.is_empty())?;
+    Some(resized("body cut", payload, |_, body| {
+        body.truncate(dice.index(body.len()))
+    }))
+}
+
+fn body_longer(_: &Scene<'_>, payload: &Payload, _: &mut Dice) -> Option<Shot> {
+    payload.snapshot.as_ref()?;
+    Some(resized("body and a zero byte", payload, |_, body| body.push(0)))
+}
+
+fn body_padding(_: &Scene<'_>, payload: &Payload, _: &mut Dice) -> Option<Shot> {
+    payload
+        .snapshot
+        .as_ref()
+        .filter(|(_, body)| body.last().is_some_and(|last| last & 0x80 == 0))?;
+    Some(resized("padding bit set", payload, |_, body| {
+        *body.last_mut().unwrap() |= 0x80
+    }))
+}
+
+fn one_fewer(_: &Scene<'_>, payload: &Payload, _: &mut Dice) -> Option<Shot> {
+    payload.snapshot.as_ref().filter(|(header, _)| header.count > 0)?;
+    Some(resized("one entry fewer announced", payload, |header, _| {
+        header.count -= 1
+    }))
+}
+
+fn one_more(_: &Scene<'_>, payload: &Payload, _: &mut Dice) -> Option<Shot> {
+    payload.snapshot.as_ref()?;
+    Some(resized("one entry more announced", payload, |header, _| {
+        header.count += 1
+    }))
+}
+
+fn many_more(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
+    payload.snapshot.as_ref()?;
+    Some(resized("count beyond the bytes", payload, |header, body| {
+        let least = u32::try_from(body.len() * 8 / 5).unwrap() + 1;
+        header.count = [u32::MAX, least.max(1 << 20), least][dice.index(3)];
+    }))
+}

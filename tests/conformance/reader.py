@@ -28,7 +28,8 @@ import os
 import re
 import struct
 import sys
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
+from operator import mul
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Set, Tuple
 
 Digest = Tuple[int, int]
 Vector = Tuple[int, int, int]
@@ -297,29 +298,29 @@ class Record:
         self.segment = segment
         self.began = began
         self.motion = motion
-        self.extras = extras  # always eight, zeros behind those of the schema
+        # Always eight, zeros behind those of the schema; each is the bits of its field, signed or not.
+        self.extras = extras
         self.digest = -1  # both words: the first, and the second times 2^64
 
     def updated(self, motion: Optional[Motion], extras: Tuple[int, ...]) -> "Record":
         return Record(self.id, self.generation, self.class_, self.born, self.segment, self.began, motion, extras)
 
     def words(self) -> List[int]:
-        """The words of P 9, each modulo 2^32."""
+        """The 30 words of P 9, each modulo 2^32."""
         head = [
             self.id, self.generation, self.class_, self.born & U32, self.born >> 32, self.segment,
             self.began & U32, self.began >> 32,
         ]  # fmt: skip
         motion = self.motion
         if motion is None:
-            head.append(0)
+            head += (0,) * 14
         else:
             a, b, c = motion.parts
             head += (2 if motion.rest else 1, motion.observed & U32, motion.observed >> 32)
             head += motion.position
             head += (motion.largest | a << 16, b | c << 16)
             head += [v & U32 for v in motion.velocity + motion.angular]
-        # Choice: a negative extra field counts as its two's complement in 32 bits.
-        head += [v & U32 for v in self.extras]
+        head += self.extras
         return head
 
     def known(self) -> Tuple[Any, ...]:
@@ -332,47 +333,29 @@ class Record:
 Records = Dict[int, Record]
 
 
-def _mix(columns: List[int], ones: int, start: int, c1: int, r1: int, c2: int, r2: int, add: int) -> int:
-    """One lane of the digest for many records at once: 64 bits of each number belong to one record."""
-    keep = ones * U32
-    h = ones * start
-    addend = ones * add
-    for w in columns:
-        k = w * c1 & keep
-        k = (k << r1 | k >> 32 - r1) & keep
-        h ^= k * c2 & keep
-        h = (h << r2 | h >> 32 - r2) & keep
-        h = h * 5 + addend & keep
-    h ^= h >> 16 & keep
-    h = h * 0x85EBCA6B & keep
-    h ^= h >> 13 & keep
-    h = h * 0xC2B2AE35 & keep
-    h ^= h >> 16 & keep
-    return h
+def powers(factor: int) -> List[int]:
+    return [pow(factor, i + 1, 1 << 32) for i in range(30)]
+
+
+FIRST = powers(0x9E3779B1)
+SECOND = powers(0x85EBCA77)
+
+
+def finish(h: int) -> int:
+    h &= U32
+    h ^= h >> 16
+    h = h * 0x85EBCA6B & U32
+    h ^= h >> 13
+    h = h * 0xC2B2AE35 & U32
+    return h ^ h >> 16
 
 
 def fill_digests(records: Iterable[Record]) -> None:
     """Gives every record its digest (P 9)."""
-    by_length: Dict[int, List[Tuple[Record, List[int]]]] = {}
     for record in records:
         if record.digest < 0:
-            words = record.words()
-            by_length.setdefault(len(words), []).append((record, words))
-    for batch in by_length.values():
-        for first in range(0, len(batch), 128):
-            rows = batch[first : first + 128]
-            n = len(rows)
-            form = f"<{n}Q"
-            ones = int.from_bytes(b"\1\0\0\0\0\0\0\0" * n, "little")
-            columns = [
-                int.from_bytes(struct.pack(form, *column), "little") for column in zip(*(words for _, words in rows))
-            ]
-            a = _mix(columns, ones, 0x9E3779B9, 0xCC9E2D51, 15, 0x1B873593, 13, 0xE6546B64)
-            b = _mix(columns, ones, 0x85EBCA6B, 0x239B961B, 17, 0xAB0E9789, 19, 0x561CCD1B)
-            firsts = struct.unpack(form, a.to_bytes(8 * n, "little"))
-            seconds = struct.unpack(form, b.to_bytes(8 * n, "little"))
-            for (record, _), x, y in zip(rows, firsts, seconds):
-                record.digest = x | y << 64
+            mixed = [w ^ w >> 15 for w in record.words()]
+            record.digest = finish(sum(map(mul, mixed, FIRST))) | finish(sum(map(mul, mixed, SECOND))) << 64
 
 
 def split_digest(total: int) -> Digest:
@@ -500,6 +483,7 @@ class Entry(NamedTuple):
     slot: int
     kind: str  # motion, general, complete, remove or awake
     record: Optional[Record]  # what the slot holds now; None when removed
+    old: Optional[Record]  # what the base has there
     departure: int = 0
     at: int = 0
     reason: int = 0
@@ -514,17 +498,15 @@ def read_observed(bits: Bits, schema: Schema, frame: int) -> int:
     if ticks < LONG_TICKS:
         r = bits.sized(5)
         age = ticks * tick + (r >> 1 ^ -(r & 1))
-        # Choice: an age below zero is not_canonical.
         if age <= 0 or (age + tick // 2) // tick != ticks:
             raise Refused("not_canonical")
-        if age > frame:
-            raise Refused("time_range")
-        return frame - age
-    # Choice: "as a time" brings the check of a time (time_range), and ticks are counted as n is, rounded.
-    observed = bits.time(frame)
-    if (frame - observed + tick // 2) // tick < LONG_TICKS:
-        raise Refused("not_canonical")
-    return observed
+    else:
+        age = bits.sized(6, 48)
+        if (age + tick // 2) // tick < LONG_TICKS:
+            raise Refused("not_canonical")
+    if age > frame:
+        raise Refused("time_range")
+    return frame - age
 
 
 def read_parts(bits: Bits, schema: Schema) -> Vector:
@@ -585,10 +567,10 @@ def update_position(bits: Bits, schema: Schema, observed: int, old: Motion) -> V
 
 def update_rotation(bits: Bits, schema: Schema, old: Motion) -> Tuple[int, Vector]:
     if not bits.take(1):
-        largest = bits.take(2)
+        largest, parts = bits.take(2), read_parts(bits, schema)
         if largest == old.largest:
             raise Refused("not_canonical")
-        return largest, read_parts(bits, schema)
+        return largest, parts
     differences = bits.triple(4)
     a, b, c = (part + difference for part, difference in zip(old.parts, differences))
     highest = schema.rotation_highest
@@ -652,10 +634,7 @@ def read_extras(bits: Bits, schema: Schema, old: Tuple[int, ...], some: bool) ->
             change = bits.take(field.bits)
             if change == 0:
                 raise Refused("not_canonical")
-            value = old[i] + change & MASK[field.bits]
-            if field.signed and value >> field.bits - 1:
-                value -= 1 << field.bits
-            values[i] = value
+            values[i] = old[i] + change & MASK[field.bits]
     return tuple(values)
 
 
@@ -677,16 +656,12 @@ def read_general(bits: Bits, schema: Schema, frame: int, old: Record) -> Record:
 def read_complete(bits: Bits, schema: Schema, frame: int, old: Optional[Record]) -> Record:
     id = bits.code(ID)
     generation = bits.code(LIFE)
-    # Choice: stale is found as soon as the field that shows it is read.
-    same = old if old is not None and old.id == id else None
-    if same is not None and generation < same.generation:
-        raise Refused("stale")
     class_ = bits.take(8)
     if class_ >= len(schema.classes):
         raise Refused("bad_class")
     born = bits.time(frame)
     segment = bits.code(LIFE)
-    if same is not None and generation == same.generation and segment < same.segment:
+    if old is not None and old.id == id and (generation, segment) < (old.generation, old.segment):
         raise Refused("stale")
     began = born
     if not bits.take(1):
@@ -715,16 +690,17 @@ def read_body(schema: Schema, base: Records, frame: int, count: int, data: bytes
         old = base.get(slot)
         if window & 3 == 3 and not window & 4:
             bits.take(3)
-            entries.append(Entry(slot, "complete", read_complete(bits, schema, frame, old)))
+            entries.append(Entry(slot, "complete", read_complete(bits, schema, frame, old), old))
             continue
         kind = "motion" if not window & 1 else "general" if not window & 2 else "awake" if window & 8 else "remove"
         bits.take(1 if not window & 1 else 2 if not window & 2 else 4)
         if old is None:
             raise Refused("no_such_member")
         if kind == "motion":
-            entries.append(Entry(slot, kind, old.updated(read_motion(bits, schema, frame, old.motion), old.extras)))
+            record = old.updated(read_motion(bits, schema, frame, old.motion), old.extras)
+            entries.append(Entry(slot, kind, record, old))
         elif kind == "general":
-            entries.append(Entry(slot, kind, read_general(bits, schema, frame, old)))
+            entries.append(Entry(slot, kind, read_general(bits, schema, frame, old), old))
         elif kind == "remove":
             departure = bits.take(2)
             if departure == 3:
@@ -733,14 +709,9 @@ def read_body(schema: Schema, base: Records, frame: int, count: int, data: bytes
             if departure == 0:
                 at = bits.time(frame)
                 reason = bits.take(8)
-            entries.append(Entry(slot, kind, None, departure, at, reason))
+            entries.append(Entry(slot, kind, None, old, departure, at, reason))
         else:
-            # Choice: a member that cannot wake is refused by these words.
-            if old.motion is None:
-                raise Refused("no_motion")
-            if not old.motion.rest:
-                raise Refused("not_canonical")
-            entries.append(Entry(slot, kind, old))
+            entries.append(Entry(slot, kind, old, old))
     bits.end()
     return entries
 
@@ -827,10 +798,8 @@ def parse_header(read: Bytes) -> Header:
 
 
 def parse_welcome(read: Bytes) -> Welcome:
-    welcome = Welcome(read.varint(), read.uint(4), read.uint(4), read.take(read.uint(2)))
-    if welcome.stream_epoch == 0 and welcome.schema:
-        read.fail()  # Choice: a schema without a stream
-    return welcome
+    # Choice: a schema that is too long is the payload's fault, not the schema's.
+    return Welcome(read.varint(), read.uint(4), read.uint(4), read.take(read.ranged(2, 0, SCHEMA_BYTES)))
 
 
 def parse_messages(read: Bytes) -> Messages:
@@ -840,7 +809,7 @@ def parse_messages(read: Bytes) -> Messages:
 
 
 def parse_down(payload: bytes) -> Down:
-    """P 4: the blocks of a Down payload. Choice: the form of all of them is checked before any is taken."""
+    """P 4: the blocks of a Down payload."""
     read = Bytes(payload, "malformed_payload")
     flags = read.ranged(1, 0, 15)
     clock = read.uint(2)
@@ -946,31 +915,100 @@ class Snapshot:
         return self._digest
 
 
+class Place:
+    """What the display knows of a slot."""
+
+    __slots__ = ("newest", "named", "last")
+
+    def __init__(self, newest: int, named: int, last: Tuple[int, int]) -> None:
+        self.newest = newest  # the snapshot of the record shown
+        self.named = named  # the newest snapshot that said anything of the slot
+        self.last = last  # id and generation of whom it showed last
+
+
 class Display:
     """P 5: of each slot the newest entry by snapshot id."""
 
     def __init__(self) -> None:
-        self.touched: Dict[int, int] = {}  # slot: id of the snapshot of its newest entry, removals too
+        self.places: Dict[int, Place] = {}
         self.shown: Records = {}
-        self._changed: set[int] = set()
+        self.destroyed: Set[Tuple[int, int]] = set()
+        self.newest: Optional[int] = None  # snapshot; of it, the parts that came and how many it has
+        self.parts = 0
+        self.all_parts = 0
+        self._changed: Set[int] = set()
         self._counted: Records = {}
         self._sum: Digest = (0, 0)
 
-    def show(self, id: int, entries: Sequence[Entry]) -> None:
-        # Choice: awake shows the record of the base, unchanged; on equal ids the later datagram is shown.
-        touched = self.touched
+    def take(self, header: Header, base: Records, entries: Sequence[Entry]) -> None:
+        """A part that was accepted."""
+        id = header.id
+        completes = self._completes(header)
         for entry in entries:
-            slot = entry.slot
-            before = touched.get(slot)
-            if before is not None and before != id and not after(id, before):
-                continue
-            touched[slot] = id
-            self._set(slot, entry.record)
+            self._entry(id, entry)
+        if not header.view_complete:
+            return
+        if completes and header.base_digest is not None:
+            for slot, record in base.items():
+                if slot not in self.shown:
+                    place = self.places.get(slot)
+                    # Named by this snapshot and not shown: removed by it.
+                    if place is None or after(id, place.named):
+                        self._show(slot, record, id, id)
+        until = header.base if header.base is not None else id - 1 & U32
+        # Choice: in the base is whose slot has a record there, of whatever entity.
+        for slot in [slot for slot in self.shown if slot not in base]:
+            if not after(self.places[slot].named, until):
+                self._set(slot, None)
 
-    def view_complete(self, id: int, base: Records) -> None:
-        """What is not in the base and was last touched before goes. Choice: its last touch stays known."""
-        for slot in [slot for slot in self.shown if slot not in base and after(id, self.touched[slot])]:
+    def _completes(self, header: Header) -> bool:
+        """Whether this is the last missing part of the newest snapshot."""
+        if self.newest is None or after(header.id, self.newest):
+            self.newest, self.parts, self.all_parts = header.id, 0, 0
+        if header.id != self.newest:
+            return False
+        whole = self.all_parts and self.parts & self.all_parts == self.all_parts
+        self.parts |= 1 << header.part
+        if header.last:
+            self.all_parts = MASK[header.part + 1]
+        return not whole and self.all_parts != 0 and self.parts & self.all_parts == self.all_parts
+
+    def _entry(self, id: int, entry: Entry) -> None:
+        slot, record = entry.slot, entry.record
+        place, shown = self.places.get(slot), self.shown.get(slot)
+        if record is None:
+            gone = entry.old
+            if gone is None or (place is not None and not after(id, place.named)):
+                return
+            # Choice: destroyed is whom the base has there, and a removal that is too old destroys nobody.
+            who = (gone.id, gone.generation)
+            if entry.departure == 0:
+                self.destroyed.add(who)
+            if place is None:
+                self.places[slot] = Place(id, id, who)
+            else:
+                place.newest = place.named = id
             self._set(slot, None)
+        elif place is not None and shown is not None and (shown.id, shown.generation) == (record.id, record.generation):
+            if entry.kind == "awake":
+                if after(id, place.named):
+                    place.named = id
+            elif after(id, place.newest):
+                self._show(slot, record, id, id if after(id, place.named) else place.named)
+        elif place is None or after(id, place.named):
+            self._show(slot, record, id, id)
+
+    def _show(self, slot: int, record: Record, newest: int, named: int) -> None:
+        """Shows a record, unless it may not come back."""
+        who = (record.id, record.generation)
+        place = self.places.get(slot)
+        if who in self.destroyed or (place is not None and place.last[0] == who[0] and place.last[1] > who[1]):
+            return
+        if place is None:
+            self.places[slot] = Place(newest, named, who)
+        else:
+            place.newest, place.named, place.last = newest, named, who
+        self._set(slot, record)
 
     def _set(self, slot: int, record: Optional[Record]) -> None:
         self._changed.add(slot)
@@ -1019,64 +1057,59 @@ class Client:
         self.kept: Dict[int, Snapshot] = {}
         self.refusal: Optional[int] = None
         self.distrusted = False
-        self.view_completed = False
         self.display = Display()
         self.next_message = 0
         self.early: Dict[int, bytes] = {}
         self.delivered: List[bytes] = []
 
     def down(self, payload: bytes) -> None:
-        """Takes a payload or refuses it.
-
-        Choice: a malformed block refuses the whole payload; a refused part refuses only itself, the welcome and the
-        messages before it stand.
-        """
+        """Takes a payload or refuses it; a snapshot refused for its header goes alone."""
         if self.over:
             raise Refused("session_over")
         down = parse_down(payload)
-        schema = None
-        if down.welcome is not None and down.welcome.stream_epoch != 0:
-            schema = parse_schema(down.welcome.schema)
+        stream_epoch, schema = self.stream_epoch, self.schema
+        welcome = down.welcome
+        if welcome is not None and welcome.stream_epoch > stream_epoch:
+            stream_epoch, schema = welcome.stream_epoch, parse_schema(welcome.schema)
         if down.close is not None:
             self.over = True  # Choice: nothing beside a close is taken
             return
-        if down.welcome is not None and schema is not None:
-            self._welcome(down.welcome.stream_epoch, schema)
+        header, refused, admitted = down.header, None, None
+        entries: List[Entry] = []
+        if header is not None:
+            try:
+                if schema is None or header.stream_epoch != stream_epoch:
+                    raise Refused("unknown_stream")
+                admitted = self._admit(header)
+            except Refused as error:
+                refused = error
+            else:
+                entries = read_body(schema, admitted.base, header.sent, header.entries, down.body)
+        # Nothing more can refuse the other blocks.
+        if stream_epoch != self.stream_epoch:
+            self.stream_epoch, self.schema = stream_epoch, schema
+            self.display = Display()
         if down.messages is not None:
             self._messages(down.messages)
-        if down.header is not None:
-            self._part(down.header, down.body)
-
-    def _welcome(self, stream_epoch: int, schema: Schema) -> None:
-        # Choice: an older welcome, or this one again, changes nothing. The window waits for its session epoch.
-        if stream_epoch > self.stream_epoch:
-            self.stream_epoch = stream_epoch
-            self.schema = schema
-            self.display = Display()
+        if header is not None and admitted is not None:
+            self._take(header, admitted, entries)
+        if refused is not None:
+            raise refused
 
     def _messages(self, block: Messages) -> None:
         for number, message in enumerate(block.items, block.first):
-            if 0 <= number - self.next_message <= MESSAGES_AHEAD:
+            number &= U32
+            if number - self.next_message & U32 < MESSAGES_AHEAD:
                 self.early.setdefault(number, message)
         while self.next_message in self.early:
             self.delivered.append(self.early.pop(self.next_message))
-            self.next_message += 1
+            self.next_message = self.next_message + 1 & U32
 
-    def _part(self, header: Header, body: bytes) -> None:
-        schema = self.schema
-        if schema is None or header.stream_epoch != self.stream_epoch:
-            raise Refused("unknown_stream")
-        # Choice: the documents' order of checks leaves this one out; its number stands here.
-        if self.distrusted and header.base is not None:
-            raise Refused("distrusted_base")
-        admitted = self._admit(header)
-        entries = read_body(schema, admitted.base, header.sent, header.entries, body)
-        # Nothing can be refused any more.
+    def _take(self, header: Header, admitted: Admitted, entries: Sequence[Entry]) -> None:
         if admitted.new_epoch:
             self.session_epoch = header.session_epoch
             self.refusal = None
             self.distrusted = False
-            self.view_completed = False
         self.generation = header.generation
         self.kept = admitted.kept
         if header.candidate:
@@ -1085,13 +1118,10 @@ class Client:
                 snapshot = self.kept[header.id] = Snapshot(header.id, header.base, dict(admitted.base))
             if snapshot is not None and not snapshot.reported:
                 snapshot.add(header.part, entries)
-        if header.view_complete and not self.view_completed:
-            self.view_completed = True
-            self.display.view_complete(header.id, admitted.base)
-        self.display.show(header.id, entries)
+        self.display.take(header, admitted.base, entries)
 
     def _refuse(self, reason: str, code: int) -> NoReturn:
-        """A refusal that every report says until the session epoch rises. Choice: the first is the one said."""
+        """A refusal that every report says until the session epoch rises; the first is the one said."""
         if self.refusal is None:
             self.refusal = code
         if code in (2, 4):
@@ -1106,12 +1136,12 @@ class Client:
             raise Refused("old_epoch")
         kept = self.kept
         if new_epoch:
-            # Choice: the generation must rise with the epoch. Of the new epoch nothing is held yet.
-            if header.generation <= self.generation:
-                raise Refused("old_generation")
+            # Choice: whatever its generation.
+            if header.base is not None or header.commit is not None:
+                raise Refused("uncommitted_generation")
             kept = {}
-            if header.commit is not None:
-                self._refuse("commit_not_held", 1)
+        elif self.distrusted and header.base is not None:
+            raise Refused("distrusted_base")
         elif header.generation < self.generation:
             raise Refused("old_generation")
         elif header.generation > self.generation:
@@ -1242,6 +1272,8 @@ class Replay:
     def _report(self, where: str, client: Client, op: Dict[str, Any]) -> None:
         tally = self.tally
         tally.reports += 1
+        if op["refuse"] == 5 and client.refusal is None:
+            client.refusal = 5  # the game asked for a full state, which no payload shows
         report = client.report(op["hold_back"])
         said = {
             "session_epoch": report.session_epoch,
@@ -1336,7 +1368,7 @@ def read_example(name: str, data: bytes) -> Any:
     return value
 
 
-def example_record(said: Dict[str, str]) -> Record:
+def example_record(schema: Schema, said: Dict[str, str]) -> Record:
     def three(text: str) -> Vector:
         x, y, z = (int(value) for value in text.split(","))
         return x, y, z
@@ -1350,7 +1382,9 @@ def example_record(said: Dict[str, str]) -> Record:
             three(said["velocity"]) if "velocity" in said else NOTHING,
             three(said["angular"]) if "angular" in said else NOTHING,
         )  # fmt: skip
-    extras = [int(value) for value in said.get("extras", "").split(",") if value]
+    extras = [
+        int(value) & MASK[field.bits] for value, field in zip(said.get("extras", "").split(","), schema.extras)
+    ]  # fmt: skip
     return Record(
         int(said["id"]), int(said["generation"]), int(said["class"]), int(said["born"]), int(segment), int(began),
         motion, tuple((extras + [0] * 8)[:8]),
@@ -1376,9 +1410,9 @@ def check_delta(tally: Tally, where: str, schema: Schema, lines: Sequence[str]) 
         elif word == "frame":
             frame = int(rest)
         elif word == "base":
-            base[int(said["slot"])] = example_record(said)
+            base[int(said["slot"])] = example_record(schema, said)
         elif word in ("update", "complete"):
-            expected.append((int(said["slot"]), word, example_record(said).known(), 0, 0, 0))
+            expected.append((int(said["slot"]), word, example_record(schema, said).known(), 0, 0, 0))
         elif word == "awake":
             expected.append((int(said["slot"]), word, base[int(said["slot"])].known(), 0, 0, 0))
         elif word == "removed":

@@ -9,7 +9,7 @@ use crate::dice::Dice;
 use crate::payload::Payload;
 
 /// Where the fields of a schema's bytes are.
-struct Places {
+pub struct Places {
     name: usize,
     axes: usize,
     rotation: usize,
@@ -24,14 +24,28 @@ impl Places {
         let axes = name + 7;
         let rotation = axes + 72;
         let rates = rotation + 1;
-        let extras = rates + 16 * (usize::from(schema.velocity.is_some()) + usize::from(schema.angular.is_some()));
-        let classes = extras + 1 + schema.extras.iter().map(|field| field.name.len() + 3).sum::<usize>();
-        Places { name, axes, rotation, rates, extras, classes }
+        let extras =
+            rates + 16 * (usize::from(schema.velocity.is_some()) + usize::from(schema.angular.is_some()));
+        let classes = extras
+            + 1
+            + schema
+                .extras
+                .iter()
+                .map(|field| field.name.len() + 3)
+                .sum::<usize>();
+        Places {
+            name,
+            axes,
+            rotation,
+            rates,
+            extras,
+            classes,
+        }
     }
 }
 
 /// A kind of damage: its name and what it does; false when this schema has no such place.
-type Wound = (&'static str, fn(&mut Vec<u8>, &Places, &Schema) -> bool);
+pub type Wound = (&'static str, fn(&mut Vec<u8>, &Places, &Schema) -> bool);
 
 fn number(bytes: &mut [u8], at: usize, value: f64) -> bool {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
@@ -53,7 +67,7 @@ fn flag(bytes: &mut [u8], places: &Places, flag: u8) -> bool {
     true
 }
 
-const WOUNDS: [Wound; 36] = [
+pub const WOUNDS: [Wound; 36] = [
     ("schema empty", |bytes, _, _| {
         bytes.clear();
         true
@@ -80,25 +94,49 @@ const WOUNDS: [Wound; 36] = [
         true
     }),
     ("tick period 999", |bytes, places, _| period(bytes, places, 999)),
-    ("tick period 10000001", |bytes, places, _| period(bytes, places, 10_000_001)),
+    ("tick period 10000001", |bytes, places, _| {
+        period(bytes, places, 10_000_001)
+    }),
     ("schema flag 8", |bytes, places, _| flag(bytes, places, 8)),
     ("schema flag 128", |bytes, places, _| flag(bytes, places, 128)),
     ("axis without extent", |bytes, places, _| {
         bytes.copy_within(places.axes..places.axes + 8, places.axes + 8);
         true
     }),
-    ("axis upside down", |bytes, places, _| number(bytes, places.axes + 8, -1e9)),
+    ("axis upside down", |bytes, places, _| {
+        number(bytes, places.axes + 8, -1e9)
+    }),
     ("step 0", |bytes, places, _| number(bytes, places.axes + 16, 0.0)),
-    ("step negative", |bytes, places, _| number(bytes, places.axes + 40, -0.01)),
-    ("step not a number", |bytes, places, _| number(bytes, places.axes + 16, f64::NAN)),
-    ("bound infinite", |bytes, places, _| number(bytes, places.axes + 8, f64::INFINITY)),
-    ("bound minus infinite", |bytes, places, _| number(bytes, places.axes, f64::NEG_INFINITY)),
-    ("bound subnormal", |bytes, places, _| number(bytes, places.axes, 5e-310)),
-    ("bound minus zero", |bytes, places, _| number(bytes, places.axes + 48, -0.0)),
-    ("too many steps", |bytes, places, _| number(bytes, places.axes + 16, 1e-9)),
-    ("step too wide", |bytes, places, _| number(bytes, places.axes + 16, 1e12)),
-    ("rotation of 1 bit", |bytes, places, _| byte(bytes, places.rotation, 1)),
-    ("rotation of 16 bits", |bytes, places, _| byte(bytes, places.rotation, 16)),
+    ("step negative", |bytes, places, _| {
+        number(bytes, places.axes + 40, -0.01)
+    }),
+    ("step not a number", |bytes, places, _| {
+        number(bytes, places.axes + 16, f64::NAN)
+    }),
+    ("bound infinite", |bytes, places, _| {
+        number(bytes, places.axes + 8, f64::INFINITY)
+    }),
+    ("bound minus infinite", |bytes, places, _| {
+        number(bytes, places.axes, f64::NEG_INFINITY)
+    }),
+    ("bound subnormal", |bytes, places, _| {
+        number(bytes, places.axes, 5e-310)
+    }),
+    ("bound minus zero", |bytes, places, _| {
+        number(bytes, places.axes + 48, -0.0)
+    }),
+    ("too many steps", |bytes, places, _| {
+        number(bytes, places.axes + 16, 1e-9)
+    }),
+    ("step too wide", |bytes, places, _| {
+        number(bytes, places.axes + 16, 1e12)
+    }),
+    ("rotation of 1 bit", |bytes, places, _| {
+        byte(bytes, places.rotation, 1)
+    }),
+    ("rotation of 16 bits", |bytes, places, _| {
+        byte(bytes, places.rotation, 16)
+    }),
     ("rate bound 0", |bytes, places, schema| {
         places.extras > places.rates && number(bytes, places.rates, 0.0) && schema.check().is_ok()
     }),
@@ -122,21 +160,29 @@ const WOUNDS: [Wound; 36] = [
         true
     }),
     ("extra field without a name", |bytes, places, schema| {
-        let Some(first) = schema.extras.first() else { return false };
+        let Some(first) = schema.extras.first() else {
+            return false;
+        };
         let at = places.extras + 1;
         bytes.splice(at..at + 1 + first.name.len(), [0]);
         true
     }),
     ("extra field of 0 bits", |bytes, places, schema| {
-        let Some(first) = schema.extras.first() else { return false };
+        let Some(first) = schema.extras.first() else {
+            return false;
+        };
         byte(bytes, places.extras + 2 + first.name.len(), 0)
     }),
     ("extra field of 33 bits", |bytes, places, schema| {
-        let Some(first) = schema.extras.first() else { return false };
+        let Some(first) = schema.extras.first() else {
+            return false;
+        };
         byte(bytes, places.extras + 2 + first.name.len(), 33)
     }),
     ("extra field sign 2", |bytes, places, schema| {
-        let Some(first) = schema.extras.first() else { return false };
+        let Some(first) = schema.extras.first() else {
+            return false;
+        };
         byte(bytes, places.extras + 3 + first.name.len(), 2)
     }),
     ("no classes", |bytes, places, _| {
@@ -156,9 +202,9 @@ const WOUNDS: [Wound; 36] = [
 ];
 
 /// A welcome to the next stream with a damaged schema, on a payload that is otherwise good.
-pub fn damaged(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
+pub fn damaged(wound: usize, scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
     let schema = delta::schema::decode(scene.schema_bytes).ok()?;
-    let (name, wound) = WOUNDS[dice.index(WOUNDS.len())];
+    let (name, wound) = WOUNDS[wound];
     let mut bytes = scene.schema_bytes.to_vec();
     if !wound(&mut bytes, &Places::of(&schema), &schema) || bytes.len() > 1000 {
         return None;
@@ -169,9 +215,17 @@ pub fn damaged(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<
     block.put_u32(30_000_000);
     block.put_u16(u16::try_from(bytes.len()).unwrap());
     block.put(&bytes);
-    let mut payload = Payload { welcome: Some(block), ..payload.clone() };
+    let mut payload = Payload {
+        welcome: Some(block),
+        ..payload.clone()
+    };
     if dice.chance(600) {
         (payload.snapshot, payload.messages) = (None, None);
     }
-    Some(Shot { name, payload: payload.write(), expected: Some("malformed_schema"), hazard: false })
+    Some(Shot {
+        name,
+        payload: payload.write(),
+        expected: Some("malformed_schema"),
+        hazard: false,
+    })
 }

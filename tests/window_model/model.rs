@@ -375,21 +375,25 @@ impl stateright::Model for WindowModel {
     }
 
     fn properties(&self) -> Vec<Property<WindowModel>> {
-        vec![
-            Property::always("safe", |_: &WindowModel, state: &State| state.broken.is_none()),
-            Property::sometimes("the window is full", |_: &WindowModel, state: &State| state.client.is_full()),
-            Property::sometimes("an advance is under way", |_: &WindowModel, state: &State| {
-                state.relay.open_commit().is_some() && state.client.generation() < state.relay.generation()
+        type Model = WindowModel;
+        let mut properties = vec![
+            Property::always("safe", |_: &Model, state: &State| state.broken.is_none()),
+            Property::sometimes("the window is full", |_, state| state.client.is_full()),
+            Property::sometimes("a commit is on its way", |_, state| {
+                state.relay.open_commit().is_some() && state.client_tag().1 == state.confirmed()
             }),
-            Property::sometimes("an advance is taken and not yet confirmed", |_: &WindowModel, state: &State| {
-                state.relay.open_commit().is_some() && state.client.generation() == state.relay.generation()
+            Property::sometimes("a commit is taken and not yet confirmed", |_, state| {
+                state.relay.open_commit().is_some() && state.client_tag().1 > state.confirmed()
             }),
-            Property::sometimes("an advance is confirmed", |_: &WindowModel, state: &State| {
-                state.relay.session_epoch() == 1 && state.relay.open_commit().is_none() && state.confirmed() == 2
+            Property::sometimes("a commit is confirmed", |_, state| {
+                state.relay.session_epoch() == 1 && state.confirmed() == 2
             }),
-            Property::sometimes("the client is an epoch behind and full", |_: &WindowModel, state: &State| {
+        ];
+        if self.size.lease {
+            properties.push(Property::sometimes("a full client is an epoch behind", |_, state| {
                 state.client.session_epoch() < state.relay.session_epoch() && state.client.is_full()
-            }),
-        ]
+            }));
+        }
+        properties
     }
 }

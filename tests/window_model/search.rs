@@ -11,7 +11,8 @@ use stateright::Model;
 use crate::model::{Action, WindowModel};
 use crate::state::{Broken, State};
 
-fn fingerprint(state: &State) -> u64 {
+/// What a state is told apart by.
+pub fn fingerprint(state: &State) -> u64 {
     let mut hasher = DefaultHasher::new();
     state.hash(&mut hasher);
     hasher.finish()
@@ -42,6 +43,8 @@ pub mod mark {
     pub const HEALTHY: u8 = 4;
     /// The client's next ordinary step may be into a new generation or epoch: it frees slots.
     pub const FREES: u8 = 8;
+    /// Not lost.
+    pub const WHOLE: u8 = 16;
 }
 
 fn marks(model: &WindowModel, state: &State) -> u8 {
@@ -51,7 +54,8 @@ fn marks(model: &WindowModel, state: &State) -> u8 {
     let level = state.client_tag() == (state.relay.session_epoch(), state.confirmed());
     let open = state.relay.open_commit().is_some();
     let healthy = level && !open && !lost && !model.usable(state).is_empty();
-    u8::from(full) * mark::FULL | u8::from(lost) * mark::LOST | u8::from(healthy) * mark::HEALTHY
+    let lost = if lost { mark::LOST } else { mark::WHOLE };
+    u8::from(full) * mark::FULL | lost | u8::from(healthy) * mark::HEALTHY
 }
 
 impl Graph {
@@ -107,6 +111,7 @@ impl Graph {
             }
             assert!(graph.states() <= most, "more than {most} states");
         }
+        graph.ordinary.sort_unstable();
         graph
     }
 
@@ -115,12 +120,10 @@ impl Graph {
         self.parents.len()
     }
 
-    /// The states with all marks of `from` that can reach none with a mark of `to`, or one without if `to` is
-    /// negative in `wanted`, by ordinary steps.
-    pub fn stuck(&self, from: u8, wanted: impl Fn(u8) -> bool) -> Vec<u32> {
-        let mut edges = self.ordinary.clone();
-        edges.sort_unstable();
-        let mut reaches: Vec<bool> = self.marks.iter().map(|marks| wanted(*marks)).collect();
+    /// The states with the marks `from` from which no state marked `wanted` can be reached by ordinary steps.
+    pub fn stuck(&self, from: u8, wanted: u8) -> Vec<u32> {
+        let edges = &self.ordinary;
+        let mut reaches: Vec<bool> = self.marks.iter().map(|marks| marks & wanted != 0).collect();
         let mut open: Vec<u32> = (0..reaches.len() as u32)
             .filter(|state| reaches[*state as usize])
             .collect();
@@ -173,11 +176,7 @@ impl Graph {
 
 /// The fingerprints of all successors of a state.
 pub fn successors(model: &WindowModel, state: &State) -> Vec<u64> {
-    let mut prints: Vec<u64> = model
-        .next_states(state)
-        .iter()
-        .map(fingerprint)
-        .collect();
+    let mut prints: Vec<u64> = model.next_states(state).iter().map(fingerprint).collect();
     prints.sort_unstable();
     prints.dedup();
     prints

@@ -1,4 +1,4 @@
-//! Writes the seeds of every target into `corpus/TARGET/seed-NN`. Run it in this directory.
+//! Writes the seeds of every target into `corpus/TARGET/seed-NN`. Run it in this directory: `cargo run --example seeds`.
 
 use std::fs;
 use std::io;

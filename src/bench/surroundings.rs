@@ -1,0 +1,83 @@
+//! What the clients of one thread share: their relay, their judge, their counts, room for a datagram.
+
+use std::io;
+use std::net::SocketAddr;
+
+use mio::net::UdpSocket;
+
+use super::oracle::Oracle;
+use super::tally::Tally;
+use crate::client::settings::ClientSettings;
+use crate::limits::RECEIVE_SLOT_BYTES;
+
+/// What all members share and need at every step.
+pub struct Surroundings {
+    /// Where the relay is.
+    pub relay: SocketAddr,
+    /// How clients begin.
+    pub settings: ClientSettings,
+    /// When measuring ends: the links become clean.
+    pub clean_us: u64,
+    /// What the clients of this thread are judged by.
+    pub oracle: Oracle,
+    /// What this thread counts.
+    pub tally: Tally,
+    /// Randomness of the system, for the clients' nonces.
+    pub random: ring::rand::SystemRandom,
+    /// Room for one received datagram, always of its full length.
+    pub buffer: Vec<u8>,
+    /// Room for one datagram to be sent, or out of a link.
+    pub datagram: Vec<u8>,
+}
+
+impl Surroundings {
+    /// The surroundings of one thread's clients: their relay, how they begin, when measuring ends, their oracle.
+    #[must_use]
+    pub fn new(relay: SocketAddr, settings: ClientSettings, clean_us: u64, oracle: Oracle) -> Surroundings {
+        Surroundings {
+            relay,
+            settings,
+            clean_us,
+            oracle,
+            tally: Tally::default(),
+            random: ring::rand::SystemRandom::new(),
+            buffer: vec![0; RECEIVE_SLOT_BYTES],
+            datagram: Vec::with_capacity(RECEIVE_SLOT_BYTES),
+        }
+    }
+}
+
+/// Sends a datagram; one that the system does not take is lost, as datagrams may be. `refused` is set when the
+/// relay's host says that nobody listens.
+pub fn send(socket: &UdpSocket, datagram: &[u8], refused: &mut bool, tally: &mut Tally) {
+    match socket.send(datagram) {
+        Ok(_) => {
+            tally.up += 1;
+            tally.up_bytes += datagram.len() as u64;
+        }
+        Err(error) => *refused |= error.kind() == io::ErrorKind::ConnectionRefused,
+    }
+}
+
+/// A socket of its own for a client of `relay`.
+///
+/// # Errors
+/// When the system has no more.
+pub fn open_socket(relay: SocketAddr) -> io::Result<UdpSocket> {
+    let any: SocketAddr = match relay {
+        SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+        SocketAddr::V6(_) => ([0u16; 8], 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(relay)?;
+    Ok(socket)
+}
+
+/// A well-mixed number from a seed (the finaliser of SplitMix64, Sebastiano Vigna, public domain).
+#[must_use]
+pub fn mix(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}

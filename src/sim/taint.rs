@@ -1,0 +1,119 @@
+//! A bit was flipped in a table that a client holds: what came of it, and when it is over.
+//!
+//! The bit is at work as long as a table is wrong or a record is shown wrongly. It is over once neither was seen
+//! for a while and no table of that time is held any more. Until then what is wrong is counted apart.
+
+use super::outcome::Figures;
+use super::truth::Truth;
+use crate::client::session::Client;
+use crate::sequence::Tick;
+
+/// The longest that records may be shown wrongly because of a flipped bit: a digest a second, some of them lost,
+/// the way there and back, the time between two session epochs, and a full state.
+pub const HEAL_WITHIN_US: u64 = 4_000_000;
+/// How long nothing wrong must be seen before a flipped bit counts as gone.
+const RIGHT_FOR_US: u64 = 1_000_000;
+
+/// A flipped bit whose healing is awaited.
+#[derive(Clone, Debug)]
+pub struct Taint {
+    at_us: u64,
+    session_epoch: u32,
+    /// The tables held then: as long as one of them is, the bit may be at work again.
+    held: Vec<Tick>,
+    /// Since when nothing wrong was seen.
+    right_us: Option<u64>,
+    /// The client has told the relay.
+    detected: bool,
+    /// When records were first seen to be shown wrongly.
+    shown_us: Option<u64>,
+    failed: bool,
+}
+
+/// What a look has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// The bit is, or may be, at work.
+    Working,
+    /// Records have been shown wrongly for too long; said once.
+    TooLong(String),
+    /// Nothing of it is left.
+    Gone,
+}
+
+impl Taint {
+    /// A bit was flipped just now.
+    #[must_use]
+    pub fn new(now_us: u64, client: &Client) -> Taint {
+        Taint {
+            at_us: now_us,
+            session_epoch: client.session_epoch(),
+            held: client.tables().map(|(held, _)| held.id).collect(),
+            right_us: None,
+            detected: false,
+            shown_us: None,
+            failed: false,
+        }
+    }
+
+    /// The client took a datagram: has it found out?
+    pub fn received(&mut self, now_us: u64, client: &Client, figures: &mut Figures) {
+        if !self.detected && client.refusing().is_some() {
+            self.detected = true;
+            figures.flips_detected += 1;
+            figures.detect_us.add(now_us - self.at_us);
+        }
+    }
+
+    /// Looks at a client. `tables_right`: the relay's tables are the client's; `wrong`: a record that is shown
+    /// wrongly, in words.
+    pub fn look(
+        &mut self,
+        now_us: u64,
+        client: &Client,
+        tables_right: bool,
+        wrong: Option<String>,
+        truth: &Truth,
+    ) -> Look {
+        let was = |record| truth.was(record);
+        let tables_right = tables_right
+            && client
+                .tables()
+                .all(|(_, table)| table.records().all(|(_, record)| was(record)));
+        if let Some(wrong) = wrong {
+            self.right_us = None;
+            let since_us = *self.shown_us.get_or_insert(now_us);
+            if now_us > since_us + HEAL_WITHIN_US && !self.failed {
+                self.failed = true;
+                let (flip_us, us) = (self.at_us, now_us - since_us);
+                return Look::TooLong(format!(
+                    "a bit was flipped at {flip_us} us and records are shown wrongly for {us} us now: {wrong}"
+                ));
+            }
+            return Look::Working;
+        }
+        if !tables_right || client.refusing().is_some() {
+            self.right_us = None;
+            return Look::Working;
+        }
+        let right_us = *self.right_us.get_or_insert(now_us);
+        let voided = client.session_epoch() > self.session_epoch
+            || !client.tables().any(|(held, _)| self.held.contains(&held.id));
+        if voided && now_us >= right_us + RIGHT_FOR_US {
+            Look::Gone
+        } else {
+            Look::Working
+        }
+    }
+
+    /// Counts what came of it.
+    pub fn count(&self, figures: &mut Figures) {
+        let right_us = self.right_us.unwrap_or(self.at_us);
+        figures.flips_healed += u64::from(self.detected);
+        figures.flips_harmless += u64::from(!self.detected && self.shown_us.is_none());
+        figures.heal_us.add(right_us - self.at_us);
+        if let Some(shown_us) = self.shown_us {
+            figures.wrong_us.add(right_us.saturating_sub(shown_us));
+        }
+    }
+}
