@@ -8,10 +8,16 @@ use ackline::impairment::settings::ImpairmentSettings;
 use ackline::node::origin::OriginSource;
 
 fn plan(trace: &str, link: ImpairmentSettings) -> Plan {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(trace);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(trace);
     Plan {
         command: "test".to_owned(),
-        target: Target::Local(OriginSource::Trace { path, repeat: true, speed: 1.0 }),
+        target: Target::Local(OriginSource::Trace {
+            path,
+            repeat: true,
+            speed: 1.0,
+        }),
         clients: 8,
         seconds: 2.0,
         ramp_per_s: None,
@@ -37,12 +43,29 @@ fn clients_on_bad_links_see_what_the_origin_published() {
         ..ImpairmentSettings::default()
     };
     let report = run(&plan("qw_4on4_dm2_600.jsonl.zst", link), |_| {}).expect("runs");
-    assert!(report.verdict.ok, "{:?} {:?} {:?}", report.verdict, report.truth, report.clients);
+    assert!(
+        report.verdict.ok,
+        "{:?} {:?} {:?}",
+        report.verdict, report.truth, report.clients
+    );
     assert_eq!((report.clients.connected, report.clients.lost), (8, 0));
-    assert!(report.truth.tables_checked >= 8 && report.events.delivered > 0, "{:?} {:?}", report.truth, report.events);
+    assert!(
+        report.truth.tables_checked >= 8 && report.events.delivered > 0,
+        "{:?} {:?}",
+        report.truth,
+        report.events
+    );
     assert!(report.impairment.down.lost > 0 && report.impairment.up.lost > 0);
-    assert!(report.latency_ms.p50.is_some_and(|p50| p50 > 30.0), "the delay is in it: {:?}", report.latency_ms);
-    assert!(report.relay.packets.is_some() && report.fallbacks.is_some(), "{:?}", report.relay);
+    assert!(
+        report.latency_ms.p50.is_some_and(|p50| p50 > 30.0),
+        "the delay is in it: {:?}",
+        report.latency_ms
+    );
+    assert!(
+        report.relay.packets.is_some() && report.fallbacks.is_some(),
+        "{:?}",
+        report.relay
+    );
     let json = report.to_json().expect("writes");
     assert!(json.contains("\"records_checked\"") && json.ends_with("}\n"));
 }
@@ -53,7 +76,15 @@ fn clients_that_come_and_go_disturb_nobody() {
     let mut plan = plan("rl_2016_3v3_800.jsonl.zst", ImpairmentSettings::default());
     plan.churn_per_s = 10.0;
     let report = run(&plan, |_| {}).expect("runs");
-    assert!(report.verdict.ok, "{:?} {:?} {:?}", report.verdict, report.truth, report.clients);
-    assert!(report.clients.churned > 0 && report.clients.reconnects == 0, "{:?}", report.clients);
+    assert!(
+        report.verdict.ok,
+        "{:?} {:?} {:?}",
+        report.verdict, report.truth, report.clients
+    );
+    assert!(
+        report.clients.churned > 0 && report.clients.reconnects == 0,
+        "{:?}",
+        report.clients
+    );
     assert_eq!(report.clients.connected, 8);
 }

@@ -378,13 +378,13 @@ macro_rules! faults {
 }
 
 faults! {
-    fault_untagged_reports: UntaggedReports in Size { slots: 3, ..FEW } => Found::Broken(Broken::NamesUnheld, 0);
+    fault_untagged_reports: UntaggedReports in Size { slots: 3, ..FEW } => Found::Broken(Broken::NamesUnheld, 13);
     fault_received_is_held: ReceivedIsHeld in FEW => Found::Broken(Broken::NamesUnheld, 8);
     fault_other_set: OtherSetSameGeneration in FEW => Found::Broken(Broken::NeedlessRefusal, 10);
     fault_confirm_untagged: ConfirmUntagged in FEW => Found::Broken(Broken::GenerationsApart, 6);
     fault_commit_again: CommitAppliedAgain in FEW => Found::Broken(Broken::ReportedDropped, 10);
     fault_retired_uncounted: RetiredUncounted in FEW => Found::Broken(Broken::RelayOverfull, 8);
-    fault_epoch_missing: EpochMissing in EPOCHS => Found::Broken(Broken::GenerationsApart, 15);
+    fault_epoch_missing: EpochMissing in EPOCHS => Found::Broken(Broken::NeedlessEpoch, 8);
     fault_ids_restart: IdsRestart in EPOCHS => Found::Broken(Broken::NamesUnheld, 6);
     fault_unordered_epochs: UnorderedEpochs in EPOCHS => Found::Broken(Broken::TookOld, 5);
     fault_generation_modulo_2: GenerationModulo2 in Size { network: persist(5, 4, 1), ..FEW }
@@ -395,7 +395,7 @@ faults! {
         => Found::Broken(Broken::NeedlessRefusal, 11);
     fault_commit_aborted: CommitAborted in FEW => Found::Broken(Broken::GenerationsApart, 8);
     fault_untagged_asks: UntaggedAsks in Size { advance: Advance::Asked, plain: true, ..FEW }
-        => Found::Broken(Broken::NeedlessAdvance, 0);
+        => Found::Broken(Broken::NeedlessAdvance, 13);
     fault_untagged_refusals: UntaggedRefusals in Size { request: true, ..EPOCHS }
         => Found::Broken(Broken::NeedlessEpoch, 7);
     fault_commit_unverified: CommitUnverified in Size { damage: true, ..FEW }
@@ -419,14 +419,14 @@ faults! {
     fault_old_session_taken: OldSessionTaken in Size { reconnect: true, ..FEW }
         => Found::Broken(Broken::NeedlessRefusal, 8);
     fault_commit_keeps_all: CommitKeepsAll in Size { commit_max: 2, ..ENDLESS } => Found::Full(0);
-    fault_nothing_said_at_full: NothingSaidAtFull in ENDLESS => Found::Full(0);
-    fault_refusal_unsaid: RefusalUnsaid in Size { damage: true, ..ENDLESS } => Found::Lost(0);
-    fault_refusal_said_once: RefusalSaidOnce in Size { damage: true, ..ENDLESS } => Found::Lost(0);
-    fault_ask_said_once: AskSaidOnce in ENDLESS => Found::Full(0);
-    fault_commit_said_once: CommitSaidOnce in ENDLESS => Found::Full(0);
-    fault_reported_once: ReportedOnce in ENDLESS => Found::Full(0);
-    fault_complete_only: CompleteOnly in Size { parts: &[2], network: lossy(2, 1), ..ENDLESS } => Found::Full(0);
-    fault_absence_is_freed: AbsenceIsFreed in Size { network: lossy(1, 2), ..ENDLESS } => Found::Full(0);
-    fault_lease_drops_only: LeaseDropsOnly in Size { lease: true, ..ENDLESS } => Found::Full(0);
-    fault_nothing_usable_ignored: NothingUsableIgnored in ENDLESS => Found::Full(0);
+    fault_nothing_said_at_full: NothingSaidAtFull in ENDLESS => Found::Full(5);
+    fault_refusal_unsaid: RefusalUnsaid in Size { damage: true, ..ENDLESS } => Found::Lost(5);
+    fault_refusal_said_once: RefusalSaidOnce in Size { damage: true, ..ENDLESS } => Found::Lost(11);
+    fault_ask_said_once: AskSaidOnce in ENDLESS => Found::Full(9);
+    fault_commit_said_once: CommitSaidOnce in ENDLESS => Found::Full(11);
+    fault_reported_once: ReportedOnce in ENDLESS => Found::Full(7);
+    fault_complete_only: CompleteOnly in Size { parts: &[2], network: lossy(2, 1), ..ENDLESS } => Found::Full(6);
+    fault_absence_is_freed: AbsenceIsFreed in Size { network: lossy(1, 2), ..ENDLESS } => Found::Full(11);
+    fault_lease_drops_only: LeaseDropsOnly in Size { lease: true, ..ENDLESS } => Found::Full(8);
+    fault_nothing_usable_ignored: NothingUsableIgnored in ENDLESS => Found::Full(9);
 }

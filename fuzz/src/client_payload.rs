@@ -342,6 +342,10 @@ impl Play {
     }
 
     fn check(&mut self) {
+        if self.client.state() != SessionState::Connected {
+            // What a farewell carried was taken, but is not followed here.
+            return;
+        }
         let mut held = 0;
         for (which, table) in self.client.tables() {
             held += 1;

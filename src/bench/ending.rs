@@ -45,7 +45,10 @@ pub fn end_check(
     for (slot, record, _) in display.records() {
         let Some(truth) = hints.record(frame, slot, record.entity) else {
             check.extra += 1;
-            check.example = format!("entity {} is shown at {server_us} us and does not live", record.entity);
+            check.example = format!(
+                "entity {} is shown at {server_us} us and does not live",
+                record.entity
+            );
             continue;
         };
         // It may have changed within the clean time and wait for its turn; then it must have been true itself.
@@ -58,7 +61,11 @@ pub fn end_check(
         if truth == record || (recent && then()) {
             right += 1;
         } else {
-            check.example = format!("entity {} at {server_us} us: {}", record.entity, differences(record, Some(truth)));
+            check.example = format!(
+                "entity {} at {server_us} us: {}",
+                record.entity,
+                differences(record, Some(truth))
+            );
         }
     }
     check.missing = (frame.live() as u64).saturating_sub(right);
@@ -71,7 +78,9 @@ pub fn end_check(
 /// In which fields a record differs from the truth.
 #[must_use]
 pub fn differences(record: &Record, truth: Option<&Record>) -> String {
-    let Some(truth) = truth else { return "the origin has no such record".to_owned() };
+    let Some(truth) = truth else {
+        return "the origin has no such record".to_owned();
+    };
     let mut fields = Vec::new();
     let mut differ = |name: &str, ours: &dyn core::fmt::Debug, theirs: &dyn core::fmt::Debug| {
         let (ours, theirs) = (format!("{ours:?}"), format!("{theirs:?}"));
@@ -81,7 +90,11 @@ pub fn differences(record: &Record, truth: Option<&Record>) -> String {
     };
     differ("class", &record.class, &truth.class);
     differ("birth", &record.born_us, &truth.born_us);
-    differ("segment", &(record.segment, record.segment_us), &(truth.segment, truth.segment_us));
+    differ(
+        "segment",
+        &(record.segment, record.segment_us),
+        &(truth.segment, truth.segment_us),
+    );
     differ("motion", &record.motion, &truth.motion);
     differ("extras", &record.extras, &truth.extras);
     fields.join("; ")

@@ -92,8 +92,7 @@ impl Member {
         links: Option<(ImpairmentSettings, ImpairmentSettings)>,
         around: &Surroundings,
     ) -> io::Result<Member> {
-        let links =
-            links.map(|(down, up)| (Link::new(down, mix(seed ^ 1)), Link::new(up, mix(seed ^ 2))));
+        let links = links.map(|(down, up)| (Link::new(down, mix(seed ^ 1)), Link::new(up, mix(seed ^ 2))));
         Ok(Member {
             index,
             seed,
@@ -137,14 +136,21 @@ impl Member {
     /// When it needs a turn without a datagram.
     #[must_use]
     pub fn due_us(&self) -> u64 {
-        let links = self.links.as_ref().map(|(down, up)| (down.next_at(), up.next_at()));
+        let links = self
+            .links
+            .as_ref()
+            .map(|(down, up)| (down.next_at(), up.next_at()));
         let links = links.map_or(u64::MAX, |(down, up)| {
             down.unwrap_or(u64::MAX).min(up.unwrap_or(u64::MAX))
         });
         match self.phase {
             Phase::Waiting(at_us) => at_us.min(links),
             Phase::Running => {
-                let patience = if self.is_in_session() { self.heard_us + self.patience_us() } else { u64::MAX };
+                let patience = if self.is_in_session() {
+                    self.heard_us + self.patience_us()
+                } else {
+                    u64::MAX
+                };
                 self.client.next_timer().min(patience).min(links)
             }
             Phase::Leaving => self.client.next_timer().min(links),
@@ -254,14 +260,24 @@ impl Member {
                 Some((_, up)) => {
                     up.send(now_us, &around.datagram);
                 }
-                None => send(&self.socket, &around.datagram, &mut self.refused, &mut around.tally),
+                None => send(
+                    &self.socket,
+                    &around.datagram,
+                    &mut self.refused,
+                    &mut around.tally,
+                ),
             }
         }
         while let Some((_, up)) = &mut self.links {
             if up.poll(now_us, &mut around.datagram).is_none() {
                 break;
             }
-            send(&self.socket, &around.datagram, &mut self.refused, &mut around.tally);
+            send(
+                &self.socket,
+                &around.datagram,
+                &mut self.refused,
+                &mut around.tally,
+            );
         }
     }
 
@@ -289,7 +305,8 @@ impl Member {
         if statistics.epochs_begun > core::mem::replace(&mut marks.epochs, statistics.epochs_begun) {
             tally.digest_healed += core::mem::take(&mut self.unhealed);
         }
-        let newer = statistics.snapshots_received > core::mem::replace(&mut marks.snapshots, statistics.snapshots_received);
+        let newer = statistics.snapshots_received
+            > core::mem::replace(&mut marks.snapshots, statistics.snapshots_received);
         self.shown(late, newer, around);
     }
 
@@ -301,14 +318,21 @@ impl Member {
         let statistics = self.client.statistics();
         if newer {
             tally.series.record(Series::Slots, statistics.slots_in_use);
-            let period_us = self.client.schema().map_or(0, |schema| u64::from(schema.tick_period_us));
+            let period_us = self
+                .client
+                .schema()
+                .map_or(0, |schema| u64::from(schema.tick_period_us));
             if let Some(before_us) = self.shown_at_us.replace(now_us)
                 && measures
             {
-                tally.series.record_schedule(Series::Gap, now_us - before_us, period_us);
+                tally
+                    .series
+                    .record_schedule(Series::Gap, now_us - before_us, period_us);
             }
         }
-        if statistics.advances_applied > core::mem::replace(&mut self.marks.advances, statistics.advances_applied) {
+        if statistics.advances_applied
+            > core::mem::replace(&mut self.marks.advances, statistics.advances_applied)
+        {
             if let Some(asked_us) = self.asked_us.take() {
                 tally.series.record(Series::Advance, now_us - asked_us);
             }
@@ -321,11 +345,21 @@ impl Member {
         if statistics.view_complete_us.is_some() && !core::mem::replace(&mut self.marks.complete, true) {
             tally.series.record(Series::Complete, now_us - self.begun_us);
         }
-        let time = self.client.newest().map(|newest| (self.client.stream_epoch(), newest.server_us));
+        let time = self
+            .client
+            .newest()
+            .map(|newest| (self.client.stream_epoch(), newest.server_us));
         // A session's first snapshot may be of a frame published long before it began.
         let fresh = !late && self.shown_us.is_some() && time > self.shown_us;
         self.shown_us = if late { self.shown_us } else { time };
-        oracle.check(&mut self.view, &self.client, late, fresh && measures, now_us, &mut tally.series);
+        oracle.check(
+            &mut self.view,
+            &self.client,
+            late,
+            fresh && measures,
+            now_us,
+            &mut tally.series,
+        );
         if now_us >= self.table_us && !late {
             self.check_table(now_us, oracle);
         }
@@ -333,7 +367,9 @@ impl Member {
 
     /// Compares the table of the newest snapshot, if that is held whole.
     fn check_table(&mut self, now_us: u64, oracle: &mut Oracle) {
-        let Some(newest) = self.client.newest().filter(|newest| newest.is_whole()) else { return };
+        let Some(newest) = self.client.newest().filter(|newest| newest.is_whole()) else {
+            return;
+        };
         if let Some((_, table)) = self.client.tables().find(|(held, _)| held.id == newest.id) {
             oracle.check_table(&self.view, table, newest.server_us);
             self.table_us = now_us + TABLE_CHECK_US;
@@ -349,7 +385,9 @@ impl Member {
             }
         }
         let (stream, tally) = (self.view.stream(), &mut around.tally);
-        self.view.trail.settle(now_us, stream, around.oracle.reader(), &mut tally.series);
+        self.view
+            .trail
+            .settle(now_us, stream, around.oracle.reader(), &mut tally.series);
     }
 
     /// Ends what is over: a session that was closed, a relay that is gone, a client that left.
@@ -441,11 +479,19 @@ impl Member {
         if !matches!(self.phase, Phase::Waiting(_)) {
             // What came last may have been ahead of the truth.
             let stream = self.view.stream();
-            self.view.trail.settle(now_us, stream, around.oracle.reader(), &mut around.tally.series);
+            self.view
+                .trail
+                .settle(now_us, stream, around.oracle.reader(), &mut around.tally.series);
             let newest_us = self.client.newest().map_or(0, |newest| newest.server_us);
-            let (now_ago_us, newest_ago_us) = (now_us.saturating_sub(UNDER_WAY_US), newest_us.saturating_sub(UNDER_WAY_US));
+            let (now_ago_us, newest_ago_us) = (
+                now_us.saturating_sub(UNDER_WAY_US),
+                newest_us.saturating_sub(UNDER_WAY_US),
+            );
             let reader = around.oracle.reader();
-            let log_end = self.view.stream().map(|stream| reader.events_until(stream, now_ago_us, newest_ago_us));
+            let log_end = self
+                .view
+                .stream()
+                .map(|stream| reader.events_until(stream, now_ago_us, newest_ago_us));
             self.retire(now_us, log_end, around);
             self.client.leave(now_us);
             self.speak(now_us, around);

@@ -22,7 +22,10 @@ pub fn merge(reports: &[Report]) -> Result<Report, &'static str> {
         set.add(&SeriesSet::from_buckets(&report.histograms));
         add(&mut sum, report);
         let side = RelaySide::of(report);
-        match relays.iter_mut().find(|known| known.target == side.target && side.target != "local") {
+        match relays
+            .iter_mut()
+            .find(|known| known.target == side.target && side.target != "local")
+        {
             Some(known) => known.take_larger(&side),
             None => relays.push(side),
         }
@@ -72,7 +75,11 @@ impl RelaySide {
         self.withheld_ticks = self.withheld_ticks.max(other.withheld_ticks);
         let larger = |known: &mut u64, more: u64| *known = (*known).max(more);
         by_reason(&mut self.fallbacks, other.fallbacks.as_ref(), larger);
-        by_reason(&mut self.complete_records, other.complete_records.as_ref(), larger);
+        by_reason(
+            &mut self.complete_records,
+            other.complete_records.as_ref(),
+            larger,
+        );
         by_reason(&mut self.withheld, other.withheld.as_ref(), larger);
     }
 
@@ -90,7 +97,10 @@ impl RelaySide {
 
 fn by_reason(known: &mut Option<Reasons>, more: Option<&Reasons>, join: impl Fn(&mut u64, u64)) {
     for (reason, count) in more.into_iter().flatten() {
-        join(known.get_or_insert_default().entry(reason.clone()).or_default(), *count);
+        join(
+            known.get_or_insert_default().entry(reason.clone()).or_default(),
+            *count,
+        );
     }
 }
 
@@ -151,7 +161,10 @@ fn add(sum: &mut Report, report: &Report) {
     bench.threads += more.threads;
     bench.cpu_share = bench.cpu_share.max(more.cpu_share);
     bench.overruns += more.overruns;
-    bench.kernel_drops = bench.kernel_drops.zip(more.kernel_drops).map(|(one, other)| one + other);
+    bench.kernel_drops = bench
+        .kernel_drops
+        .zip(more.kernel_drops)
+        .map(|(one, other)| one + other);
     bench.saturated |= more.saturated;
     bench.notes.extend(more.notes.iter().cloned());
     for threshold in &report.thresholds {
@@ -217,13 +230,22 @@ mod tests {
     fn report(target: &str, latency_us: u64, packets: u64) -> Report {
         let mut set = SeriesSet::default();
         set.record(Series::Latency, latency_us);
-        let mut report = Report { target: target.to_owned(), seconds: 10.0, ..Report::default() };
+        let mut report = Report {
+            target: target.to_owned(),
+            seconds: 10.0,
+            ..Report::default()
+        };
         report.clients.requested = 5;
         report.clients.session_seconds = 50.0;
         report.packets.bytes = 1000;
         report.truth.records_checked = 10;
         report.truth.tables_checked = 1;
-        report.relay = Relay { cpu_s: Some(1.0), packets: Some(packets), encode_ns_per_packet: Some(packets as f64), ..Relay::default() };
+        report.relay = Relay {
+            cpu_s: Some(1.0),
+            packets: Some(packets),
+            encode_ns_per_packet: Some(packets as f64),
+            ..Relay::default()
+        };
         report.fallbacks = Some(Reasons::from([("requested".to_owned(), packets)]));
         report.derive(&set);
         report
@@ -232,11 +254,21 @@ mod tests {
     #[test]
     fn counts_and_histograms_add_up() {
         let sum = merge(&[report("a:1", 1000, 10), report("b:1", 3000, 30)]).expect("merges");
-        assert_eq!((sum.clients.requested, sum.truth.records_checked, sum.packets.bytes), (10, 20, 2000));
+        assert_eq!(
+            (
+                sum.clients.requested,
+                sum.truth.records_checked,
+                sum.packets.bytes
+            ),
+            (10, 20, 2000)
+        );
         assert_eq!(sum.packets.bytes_per_client_per_s, Some(20.0));
         assert_eq!((sum.latency_ms.p50, sum.seconds), (Some(1.0), 10.0));
         assert!(sum.latency_ms.max.is_some_and(|max| (max - 3.0).abs() < 0.01));
-        assert_eq!((sum.relay.cpu_s, sum.relay.packets_per_cpu_s), (Some(2.0), Some(20.0)));
+        assert_eq!(
+            (sum.relay.cpu_s, sum.relay.packets_per_cpu_s),
+            (Some(2.0), Some(20.0))
+        );
         assert_eq!(sum.relay.encode_ns_per_packet, Some(25.0), "weighted by packets");
         assert!(sum.verdict.ok, "{:?}", sum.verdict);
         assert!(merge(&[]).is_err());
@@ -249,7 +281,11 @@ mod tests {
         assert_eq!((sum.relay.cpu_s, sum.relay.packets), (Some(1.0), Some(30)));
         assert_eq!(sum.fallbacks, Some(Reasons::from([("requested".to_owned(), 30)])));
         let local = merge(&[report("local", 1000, 10), report("local", 3000, 30)]).expect("merges");
-        assert_eq!(local.relay.packets, Some(40), "each local report has a relay of its own");
+        assert_eq!(
+            local.relay.packets,
+            Some(40),
+            "each local report has a relay of its own"
+        );
     }
 
     /// The thresholds of all reports are judged on the sum.
@@ -258,6 +294,10 @@ mod tests {
         let (mut one, other) = (report("a:1", 1000, 1), report("a:1", 9000, 1));
         one.thresholds = vec!["latency_max<5ms".to_owned()];
         let sum = merge(&[one, other]).expect("merges");
-        assert!(!sum.verdict.ok && sum.verdict.failed[0].starts_with("latency_max<5ms"), "{:?}", sum.verdict);
+        assert!(
+            !sum.verdict.ok && sum.verdict.failed[0].starts_with("latency_max<5ms"),
+            "{:?}",
+            sum.verdict
+        );
     }
 }

@@ -61,7 +61,11 @@ impl View {
     /// A new session of `client`. `watched`: how long each of its entities waits for its next record is measured.
     #[must_use]
     pub fn new(client: u32, watched: bool) -> View {
-        View { client, watched: watched.then(Vec::new), ..View::default() }
+        View {
+            client,
+            watched: watched.then(Vec::new),
+            ..View::default()
+        }
     }
 
     /// The truth's stream, once known.
@@ -159,11 +163,29 @@ impl Oracle {
             return;
         }
         for _ in 0..self.waiting.len() {
-            let Some(waiting) = self.waiting.pop_front() else { break };
-            let Waiting { client, server_us, newest_us, came_us, fresh, .. } = waiting;
-            let part = Part { client, server_us, newest_us, now_us: came_us, fresh, entries: &waiting.entries };
+            let Some(waiting) = self.waiting.pop_front() else {
+                break;
+            };
+            let Waiting {
+                client,
+                server_us,
+                newest_us,
+                came_us,
+                fresh,
+                ..
+            } = waiting;
+            let part = Part {
+                client,
+                server_us,
+                newest_us,
+                now_us: came_us,
+                fresh,
+                entries: &waiting.entries,
+            };
             let old = now_us.saturating_sub(came_us) > OLDER_AFTER_US;
-            let stream = waiting.stream.or_else(|| self.find_stream(&part, waiting.least_stream, old));
+            let stream = waiting
+                .stream
+                .or_else(|| self.find_stream(&part, waiting.least_stream, old));
             let checked = stream.map_or(Checked::NotYet, |stream| self.compare(&part, stream, series));
             match checked {
                 Checked::NotYet => self.waiting.push_back(waiting),
@@ -186,16 +208,28 @@ impl Oracle {
         now_us: u64,
         series: &mut SeriesSet,
     ) {
-        let Some(newest) = client.newest().filter(|_| !self.blind) else { return };
+        let Some(newest) = client.newest().filter(|_| !self.blind) else {
+            return;
+        };
         let newest_us = newest.server_us;
         if view.relay_stream != client.stream_epoch() {
             view.relay_stream = client.stream_epoch();
-            view.least_stream = view.truth_stream.take().map_or(view.least_stream, |stream| stream + 1);
+            view.least_stream = view
+                .truth_stream
+                .take()
+                .map_or(view.least_stream, |stream| stream + 1);
             view.trail.new_stream();
             view.watched.iter_mut().for_each(Vec::clear);
         }
         let server_us = (!late).then_some(newest_us);
-        let part = Part { client: view.client, server_us, newest_us, now_us, fresh, entries: client.decoded() };
+        let part = Part {
+            client: view.client,
+            server_us,
+            newest_us,
+            now_us,
+            fresh,
+            entries: client.decoded(),
+        };
         let mut checked = self.judge(view, &part, series);
         if checked == Checked::NotYet && self.reader.refresh() {
             self.unsettled = true;
@@ -238,20 +272,32 @@ impl Oracle {
         let (reader, hints) = (&self.reader, &mut self.hints);
         let fits = |stream: &u32| {
             let frame = reader.at(*stream, server_us).next();
-            let is_true = |entry: &Entry| decoded(entry).is_none_or(|record| {
-                reader.at(*stream, server_us).any(|truth| hints.record(&truth.frame, entry.slot, record.entity) == Some(record))
-            });
+            let is_true = |entry: &Entry| {
+                decoded(entry).is_none_or(|record| {
+                    reader
+                        .at(*stream, server_us)
+                        .any(|truth| hints.record(&truth.frame, entry.slot, record.entity) == Some(record))
+                })
+            };
             frame.is_some() && part.entries.iter().all(is_true)
         };
         // In none it is true: it is judged by the newest, where it may be.
-        reader.streams().filter(|stream| *stream >= least).find(fits).or(Some(newest))
+        reader
+            .streams()
+            .filter(|stream| *stream >= least)
+            .find(fits)
+            .or(Some(newest))
     }
 
     /// Compares every decoded record of a part.
     fn compare(&mut self, part: &Part<'_>, stream: u32, series: &mut SeriesSet) -> Checked {
-        let Some(server_us) = part.server_us else { return self.compare_late(part, stream) };
+        let Some(server_us) = part.server_us else {
+            return self.compare_late(part, stream);
+        };
         let (reader, hints) = (&self.reader, &mut self.hints);
-        let Some(first) = reader.at(stream, server_us).next() else { return self.absent(part, stream, server_us) };
+        let Some(first) = reader.at(stream, server_us).next() else {
+            return self.absent(part, stream, server_us);
+        };
         let twins = reader.at(stream, server_us).nth(1).is_some();
         for entry in part.entries {
             let Some(record) = decoded(entry) else { continue };
@@ -282,14 +328,20 @@ impl Oracle {
             decoded(entry).is_none_or(|record| hints.record(frame, entry.slot, record.entity) == Some(record))
         };
         let records = records_in(part.entries);
-        let past = reader.backwards(stream).filter(|truth| truth.server_us() <= part.newest_us);
+        let past = reader
+            .backwards(stream)
+            .filter(|truth| truth.server_us() <= part.newest_us);
         for truth in past {
             if part.entries.iter().all(|entry| is_true(&truth.frame, entry)) {
                 self.counts.records_checked += records;
                 return Checked::Never;
             }
         }
-        if reader.backwards(stream).next().is_none_or(|newest| newest.server_us() < part.newest_us) {
+        if reader
+            .backwards(stream)
+            .next()
+            .is_none_or(|newest| newest.server_us() < part.newest_us)
+        {
             reader.want(stream, part.newest_us);
             return Checked::NotYet;
         }
@@ -332,8 +384,12 @@ impl Oracle {
     /// Nothing that was removed may be alive.
     fn check_removals(&mut self, view: &View, client: &Client, number: u64) {
         for shown in client.changes() {
-            let ShownKind::Removed(absence) = shown.kind else { continue };
-            let Some(truth) = self.reader.numbered(number) else { return };
+            let ShownKind::Removed(absence) = shown.kind else {
+                continue;
+            };
+            let Some(truth) = self.reader.numbered(number) else {
+                return;
+            };
             let entity = shown.entity;
             if self.hints.record(&truth.frame, shown.slot, entity).is_some() {
                 self.counts.mismatches += 1;
@@ -349,7 +405,9 @@ impl Oracle {
 
     /// Measures how long each changed entity waited for its next record.
     fn watch(&mut self, view: &mut View, part: &Part<'_>, number: u64, series: &mut SeriesSet) {
-        let Some(watched) = view.watched.as_mut().filter(|_| part.server_us.is_some()) else { return };
+        let Some(watched) = view.watched.as_mut().filter(|_| part.server_us.is_some()) else {
+            return;
+        };
         for entry in part.entries {
             let Some(record) = decoded(entry) else { continue };
             let slot = usize::from(entry.slot);
@@ -357,11 +415,15 @@ impl Oracle {
                 watched.resize(slot + 1, 0);
             }
             let last = core::mem::replace(&mut watched[slot], number);
-            let Some(before) = self.reader.numbered(last) else { continue };
-            let Some(before) = self.hints.record(&before.frame, entry.slot, record.entity) else { continue };
-            let changed = (last + 1..=number).filter_map(|number| self.reader.numbered(number)).find(|truth| {
-                self.hints.record(&truth.frame, entry.slot, record.entity) != Some(before)
-            });
+            let Some(before) = self.reader.numbered(last) else {
+                continue;
+            };
+            let Some(before) = self.hints.record(&before.frame, entry.slot, record.entity) else {
+                continue;
+            };
+            let changed = (last + 1..=number)
+                .filter_map(|number| self.reader.numbered(number))
+                .find(|truth| self.hints.record(&truth.frame, entry.slot, record.entity) != Some(before));
             if let Some(published_us) = changed.and_then(|truth| truth.published_us) {
                 series.record(Series::Starvation, part.now_us.saturating_sub(published_us));
             }
@@ -376,7 +438,10 @@ impl Oracle {
             self.counts.unchecked += records_in(part.entries);
             return;
         }
-        self.reader.want(view.truth_stream.unwrap_or(view.least_stream.max(1)), part.newest_us);
+        self.reader.want(
+            view.truth_stream.unwrap_or(view.least_stream.max(1)),
+            part.newest_us,
+        );
         self.waiting_entries += part.entries.len();
         let mut entries = self.spare.pop().unwrap_or_default();
         entries.clear();
@@ -402,13 +467,20 @@ impl Oracle {
         }
         self.counts.tables_checked += 1;
         let (reader, hints) = (&self.reader, &mut self.hints);
-        let oldest_us = reader.backwards(stream).last().map_or(0, super::truth::TruthFrame::server_us);
+        let oldest_us = reader
+            .backwards(stream)
+            .last()
+            .map_or(0, super::truth::TruthFrame::server_us);
         for (slot, record) in table.records() {
-            let mut past = reader.backwards(stream).filter(|truth| truth.server_us() <= server_us);
+            let mut past = reader
+                .backwards(stream)
+                .filter(|truth| truth.server_us() <= server_us);
             if past.any(|truth| hints.record(&truth.frame, slot, record.entity) == Some(record)) {
                 continue;
             }
-            let seen_us = record.motion.map_or(record.segment_us, |motion| motion.observed_us);
+            let seen_us = record
+                .motion
+                .map_or(record.segment_us, |motion| motion.observed_us);
             if seen_us > oldest_us {
                 self.counts.mismatches += 1;
                 note(&mut self.counts, view.client, server_us, record, None);
@@ -436,7 +508,9 @@ impl Oracle {
         self.counts.tables_checked += 1;
         self.counts.mismatches += check.extra;
         if check.faults() > 0 && self.counts.examples.len() < EXAMPLES_MAX {
-            self.counts.examples.push(format!("client {}, at the end: {}", view.client, check.example));
+            self.counts
+                .examples
+                .push(format!("client {}, at the end: {}", view.client, check.example));
         }
     }
 
@@ -465,7 +539,10 @@ fn records_in(entries: &[Entry]) -> u64 {
 fn note(counts: &mut OracleCounts, client: u32, server_us: u64, record: &Record, truth: Option<&Record>) {
     if counts.examples.len() < EXAMPLES_MAX {
         let text = differences(record, truth);
-        counts.examples.push(format!("client {client}: entity {} at {server_us} us: {text}", record.entity));
+        counts.examples.push(format!(
+            "client {client}: entity {} at {server_us} us: {text}",
+            record.entity
+        ));
     }
 }
 

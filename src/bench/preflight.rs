@@ -36,7 +36,10 @@ pub fn check(clients: u64, threads: u64, is_local: bool) -> Preflight {
             "{clients} clients need as many local ports and the system gives {ports}: widen net.ipv4.ip_local_port_range or use several hosts and bench merge"
         ));
     }
-    let tracked = (number(&read("/proc/sys/net/netfilter/nf_conntrack_max")), number(&read("/proc/sys/net/netfilter/nf_conntrack_count")));
+    let tracked = (
+        number(&read("/proc/sys/net/netfilter/nf_conntrack_max")),
+        number(&read("/proc/sys/net/netfilter/nf_conntrack_count")),
+    );
     if let (Some(max), Some(count)) = tracked
         && count + clients > max
     {
@@ -47,7 +50,9 @@ pub fn check(clients: u64, threads: u64, is_local: bool) -> Preflight {
     let cores = cores();
     let needed = threads + if is_local { 2 } else { 0 };
     if needed > cores && !is_local {
-        preflight.warnings.push(format!("{threads} threads of the bench share {cores} cores: the bench may be the bottleneck"));
+        preflight.warnings.push(format!(
+            "{threads} threads of the bench share {cores} cores: the bench may be the bottleneck"
+        ));
     }
     preflight
 }
@@ -98,8 +103,16 @@ mod tests {
     fn faults_110_what_the_host_cannot_give_is_said() {
         assert_eq!(check(1, 1, true).faults, Vec::<String>::new());
         let much = check(10_000_000_000, 1, false);
-        assert!(much.faults.iter().any(|fault| fault.contains("open files")), "{much:?}");
-        assert!(check(1, 10_000, false).warnings.iter().any(|text| text.contains("bottleneck")));
+        assert!(
+            much.faults.iter().any(|fault| fault.contains("open files")),
+            "{much:?}"
+        );
+        assert!(
+            check(1, 10_000, false)
+                .warnings
+                .iter()
+                .any(|text| text.contains("bottleneck"))
+        );
     }
 
     #[test]
@@ -107,7 +120,10 @@ mod tests {
         let snmp = "Ip: a b\nIp: 1 2\nUdp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors\nUdp: 9 8 7 6 5 4\nUdpLite: x\nUdpLite: 1\n";
         assert_eq!(receive_buffer_errors(snmp), Some(5));
         assert_eq!(receive_buffer_errors("Udp:\nUdp:\n"), None);
-        assert_eq!((ports("32768\t60999\n"), ports("x"), number(" 7\n")), (Some(28_232), None, Some(7)));
+        assert_eq!(
+            (ports("32768\t60999\n"), ports("x"), number(" 7\n")),
+            (Some(28_232), None, Some(7))
+        );
         assert!(kernel().starts_with("Linux ") && cores() > 0);
     }
 }

@@ -30,7 +30,12 @@ impl Spread {
     #[allow(clippy::cast_precision_loss)]
     fn of(set: &SeriesSet, series: Series, unit: f64) -> Spread {
         let at = |quantile| set.quantile(series, quantile).map(|value| value as f64 / unit);
-        Spread { p50: at(0.5), p99: at(0.99), p999: at(0.999), max: at(1.0) }
+        Spread {
+            p50: at(0.5),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: at(1.0),
+        }
     }
 }
 
@@ -336,15 +341,21 @@ impl Report {
         self.bench.late_ms = ms(Series::BenchLate);
         self.window.slots_in_use = Spread::of(set, Series::Slots, 1.0);
         self.packets.bytes_per_packet = Spread::of(set, Series::PacketBytes, 1.0);
-        self.window.full_share = set.of(Series::Slots).filter(|slots| !slots.is_empty()).map(|slots| {
-            let full = slots.count_between(crate::limits::WINDOW_SLOTS as u64, u64::MAX);
-            full as f64 / slots.len() as f64
-        });
+        self.window.full_share = set
+            .of(Series::Slots)
+            .filter(|slots| !slots.is_empty())
+            .map(|slots| {
+                let full = slots.count_between(crate::limits::WINDOW_SLOTS as u64, u64::MAX);
+                full as f64 / slots.len() as f64
+            });
         let seconds = self.clients.session_seconds;
         self.packets.bytes_per_client_per_s = (seconds > 0.0).then(|| self.packets.bytes as f64 / seconds);
         let cpu_s = self.relay.cpu_s.filter(|cpu_s| *cpu_s > 0.0);
-        self.relay.packets_per_cpu_s =
-            self.relay.packets.zip(cpu_s).map(|(packets, cpu_s)| packets as f64 / cpu_s);
+        self.relay.packets_per_cpu_s = self
+            .relay
+            .packets
+            .zip(cpu_s)
+            .map(|(packets, cpu_s)| packets as f64 / cpu_s);
         self.histograms = set.to_buckets();
         self.verdict = super::verdict::judge(self);
     }
@@ -374,11 +385,16 @@ impl Serialize for Compact<'_> {
 fn rounded(value: serde_json::Value) -> serde_json::Value {
     use serde_json::Value;
     match value {
-        Value::Number(number) if number.is_f64() => {
-            number.as_f64().map_or(Value::Null, |float| Value::from((float * 1000.0).round() / 1000.0))
-        }
+        Value::Number(number) if number.is_f64() => number.as_f64().map_or(Value::Null, |float| {
+            Value::from((float * 1000.0).round() / 1000.0)
+        }),
         Value::Array(items) => Value::Array(items.into_iter().map(rounded).collect()),
-        Value::Object(fields) => Value::Object(fields.into_iter().map(|(key, item)| (key, rounded(item))).collect()),
+        Value::Object(fields) => Value::Object(
+            fields
+                .into_iter()
+                .map(|(key, item)| (key, rounded(item)))
+                .collect(),
+        ),
         other => other,
     }
 }
@@ -391,7 +407,8 @@ mod tests {
     #[test]
     fn every_promised_field_is_present() {
         let report = Report::default();
-        let json: serde_json::Value = serde_json::from_str(&report.to_json().expect("writes")).expect("is JSON");
+        let json: serde_json::Value =
+            serde_json::from_str(&report.to_json().expect("writes")).expect("is JSON");
         let promised = [
             "version command seconds seed impairment machine.cores machine.kernel",
             "clients.requested clients.connected clients.lost clients.joined_ms.p50 clients.joined_ms.p99 clients.joined_ms.max",
@@ -420,13 +437,24 @@ mod tests {
     fn reports_survive_their_json() {
         let mut set = SeriesSet::default();
         (1..500).for_each(|value| set.record(Series::Latency, value * 40));
-        let mut report = Report { seed: 7, ..Report::default() };
+        let mut report = Report {
+            seed: 7,
+            ..Report::default()
+        };
         report.fallbacks = Some(Reasons::from([("lease_over".to_owned(), 2)]));
         report.derive(&set);
         let again: Report = serde_json::from_str(&report.to_json().expect("writes")).expect("reads");
         assert_eq!((again.seed, &again.fallbacks), (7, &report.fallbacks));
         assert_eq!(again.histograms, report.histograms);
         assert_eq!(again.latency_ms.max, report.latency_ms.max);
-        assert!(again.verdict.failed.iter().any(|line| line.contains("records_checked")), "{:?}", again.verdict);
+        assert!(
+            again
+                .verdict
+                .failed
+                .iter()
+                .any(|line| line.contains("records_checked")),
+            "{:?}",
+            again.verdict
+        );
     }
 }

@@ -138,7 +138,10 @@ struct Stage {
 /// # Errors
 /// When the host cannot carry it, or a part cannot begin: in one sentence.
 pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report> {
-    let threads = plan.threads.unwrap_or_else(|| threads_for(plan.clients)).min(plan.clients);
+    let threads = plan
+        .threads
+        .unwrap_or_else(|| threads_for(plan.clients))
+        .min(plan.clients);
     let is_local = matches!(plan.target, Target::Local(_));
     let host = preflight::check(plan.clients as u64, threads as u64, is_local);
     if let Some(fault) = host.faults.first() {
@@ -175,7 +178,11 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
         command: plan.command.clone(),
         seconds,
         seed: plan.seed,
-        target: if is_local { "local".to_owned() } else { stage.relay.to_string() },
+        target: if is_local {
+            "local".to_owned()
+        } else {
+            stage.relay.to_string()
+        },
         thresholds: plan.thresholds.clone(),
         ..Report::default()
     };
@@ -187,7 +194,9 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
     report.bench.threads = threads as u64;
     report.bench.notes = host.warnings;
     let after_drops = preflight::kernel_drops();
-    report.bench.kernel_drops = after_drops.zip(drops).map(|(after, before)| after.saturating_sub(before));
+    report.bench.kernel_drops = after_drops
+        .zip(drops)
+        .map(|(after, before)| after.saturating_sub(before));
     stage.fill(&mut report, before.as_ref(), cpu_before, ticks_before);
     let series = fill(&mut report, &results, stage.log.is_some());
     stage.strike();
@@ -226,8 +235,19 @@ impl Stage {
         let log = TruthLog::new(TRUTH_US + 2 * worst_us.into_iter().sum::<u64>());
         match &plan.target {
             Target::Local(origin) => Stage::set_local(origin, plan.clients, log),
-            Target::Remote { relay, admin, truth, truth_token } => {
-                let mut stage = Stage { relay: *relay, local: None, admin: *admin, log: None, truth: None };
+            Target::Remote {
+                relay,
+                admin,
+                truth,
+                truth_token,
+            } => {
+                let mut stage = Stage {
+                    relay: *relay,
+                    local: None,
+                    admin: *admin,
+                    log: None,
+                    truth: None,
+                };
                 if let Some(truth) = truth {
                     stage.truth = Some(source::start(truth_source(truth, truth_token), Arc::clone(&log))?);
                     stage.log = Some(log);
@@ -249,15 +269,24 @@ impl Stage {
         let shards = usize::try_from(preflight::cores() / 2).unwrap_or(1).clamp(1, 64);
         // Room for those who come back while their old session still waits to end.
         let sessions_max = 2 * clients + 100;
-        let relay =
-            RelayHandle::start(RelaySettings { shards, sessions_max, ..RelaySettings::loopback(origin.addr()) })?;
+        let relay = RelayHandle::start(RelaySettings {
+            shards,
+            sessions_max,
+            ..RelaySettings::loopback(origin.addr())
+        })?;
         anyhow::ensure!(
             relay.wait_ready(BEGIN_WITHIN),
             "the relay of this process got no first tick of its origin within {} s",
             BEGIN_WITHIN.as_secs()
         );
         let address = relay.data_addr();
-        Ok(Stage { relay: address, local: Some((origin, relay)), admin: None, log: Some(log), truth: Some(truth) })
+        Ok(Stage {
+            relay: address,
+            local: Some((origin, relay)),
+            admin: None,
+            log: Some(log),
+            truth: Some(truth),
+        })
     }
 
     /// A subscription must have begun before the first client, or its first snapshots could not be judged.
@@ -267,7 +296,10 @@ impl Stage {
         while log.pushed() == 0 {
             if begun.elapsed() > BEGIN_WITHIN {
                 log.stop();
-                bail!("--truth {name} published nothing within {} s: give the address at which the origin takes subscribers, or the recording it plays", BEGIN_WITHIN.as_secs());
+                bail!(
+                    "--truth {name} published nothing within {} s: give the address at which the origin takes subscribers, or the recording it plays",
+                    BEGIN_WITHIN.as_secs()
+                );
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -284,14 +316,25 @@ impl Stage {
     }
 
     fn relay_cpu_ns(&self) -> u64 {
-        self.local.as_ref().map_or(0, |(_, relay)| relay.usage().shard_cpu_ns)
+        self.local
+            .as_ref()
+            .map_or(0, |(_, relay)| relay.usage().shard_cpu_ns)
     }
 
     /// Fills in what the relay and the origin say.
-    fn fill(&mut self, report: &mut Report, before: Option<&Samples>, cpu_before: u64, ticks_before: Option<u64>) {
+    fn fill(
+        &mut self,
+        report: &mut Report,
+        before: Option<&Samples>,
+        cpu_before: u64,
+        ticks_before: Option<u64>,
+    ) {
         match (before, self.samples()) {
             (Some(before), Ok(Some(after))) => scrape::fill(report, before, &after),
-            (_, Err(error)) => report.bench.notes.push(format!("relay-side figures are missing: {error:#}")),
+            (_, Err(error)) => report
+                .bench
+                .notes
+                .push(format!("relay-side figures are missing: {error:#}")),
             _ => {}
         }
         if let Some((origin, relay)) = &self.local {
@@ -300,10 +343,16 @@ impl Stage {
             report.relay.rss_bytes = Some(rss_bytes());
             let counts = origin.counts();
             if counts.stalls > 0 {
-                report.bench.notes.push(format!("the origin fell behind its own schedule {} times: its ticks came late", counts.stalls));
+                report.bench.notes.push(format!(
+                    "the origin fell behind its own schedule {} times: its ticks came late",
+                    counts.stalls
+                ));
             }
             if counts.truth_lost > 0 {
-                report.bench.notes.push(format!("{} ticks of the truth were lost", counts.truth_lost));
+                report
+                    .bench
+                    .notes
+                    .push(format!("{} ticks of the truth were lost", counts.truth_lost));
             }
         }
         if let (Some(log), Some(ticks_before)) = (&self.log, ticks_before) {
@@ -335,7 +384,10 @@ fn truth_source(truth: &str, token: &[u8]) -> TruthSource {
     if Path::new(truth).is_file() {
         TruthSource::Recording(truth.into())
     } else {
-        TruthSource::Subscription { addr: truth.to_owned(), token: token.to_vec() }
+        TruthSource::Subscription {
+            addr: truth.to_owned(),
+            token: token.to_vec(),
+        }
     }
 }
 
@@ -372,7 +424,11 @@ fn fill(report: &mut Report, results: &[ThreadResult], has_truth: bool) -> Serie
     clients.lost = clients.requested.saturating_sub(tally.connected);
     clients.reconnects = tally.reconnects;
     clients.churned = tally.churned;
-    clients.endings = tally.endings.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect();
+    clients.endings = tally
+        .endings
+        .iter()
+        .map(|(reason, count)| ((*reason).to_owned(), *count))
+        .collect();
     clients.session_seconds = tally.session_us as f64 / 1e6;
     let packets = &mut report.packets;
     packets.sent = tally.arrived;
@@ -394,7 +450,10 @@ fn fill(report: &mut Report, results: &[ThreadResult], has_truth: bool) -> Serie
     fill_links(&mut report.impairment.down, &tally.down_links);
     fill_links(&mut report.impairment.up, &tally.up_links);
     report.bench.overruns = tally.overruns;
-    let measured = tally.series.of(super::series::Series::Latency).is_some_and(|latency| !latency.is_empty());
+    let measured = tally
+        .series
+        .of(super::series::Series::Latency)
+        .is_some_and(|latency| !latency.is_empty());
     report.bench.clock = match (measured, has_truth) {
         (true, _) => "one clock: the origin's times are of this host",
         (false, true) => "no latencies: the origin's times are not of this host's clock, or are not known",
@@ -417,7 +476,9 @@ fn judge_bench(report: &mut Report) {
     }
     if bench.kernel_drops.is_some_and(|drops| drops > 0) {
         let drops = bench.kernel_drops.unwrap_or(0);
-        bench.notes.push(format!("the kernel dropped {drops} datagrams at full receive buffers of this host"));
+        bench.notes.push(format!(
+            "the kernel dropped {drops} datagrams at full receive buffers of this host"
+        ));
     }
 }
 

@@ -26,9 +26,18 @@ impl Samples {
     pub fn parse(text: &str) -> Samples {
         let sample = |line: &str| {
             let (name, value) = line.trim().rsplit_once(' ')?;
-            Some((name.to_owned(), value.parse().ok().filter(|value: &f64| value.is_finite())?))
+            Some((
+                name.to_owned(),
+                value.parse().ok().filter(|value: &f64| value.is_finite())?,
+            ))
         };
-        Samples { values: text.lines().filter(|line| !line.starts_with('#')).filter_map(sample).collect() }
+        Samples {
+            values: text
+                .lines()
+                .filter(|line| !line.starts_with('#'))
+                .filter_map(sample)
+                .collect(),
+        }
     }
 
     /// Asks an admin listener for its metrics.
@@ -40,7 +49,10 @@ impl Samples {
             let mut stream = TcpStream::connect_timeout(&admin, PATIENCE)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.set_write_timeout(Some(PATIENCE))?;
-            write!(stream, "GET /metrics HTTP/1.0\r\nHost: {admin}\r\nConnection: close\r\n\r\n")?;
+            write!(
+                stream,
+                "GET /metrics HTTP/1.0\r\nHost: {admin}\r\nConnection: close\r\n\r\n"
+            )?;
             let mut answer = String::new();
             stream.take(ANSWER_MAX).read_to_string(&mut answer)?;
             Ok(answer)
@@ -50,7 +62,11 @@ impl Samples {
         })?;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
         let is_ok = head.lines().next().is_some_and(|line| line.contains(" 200"));
-        anyhow::ensure!(is_ok, "the relay's admin at {admin} answers GET /metrics with {:?}", head.lines().next());
+        anyhow::ensure!(
+            is_ok,
+            "the relay's admin at {admin} answers GET /metrics with {:?}",
+            head.lines().next()
+        );
         Ok(Samples::parse(body))
     }
 
@@ -73,8 +89,15 @@ impl Samples {
     fn reasons_since(&self, before: &Samples, name: &str) -> Option<Reasons> {
         let mut reasons = Reasons::new();
         for (labels, value) in self.of(name) {
-            let reason = labels.split("reason=\"").nth(1).and_then(|rest| rest.split('"').next())?;
-            let old = before.values.get(&format!("{name}{labels}")).copied().unwrap_or(0.0);
+            let reason = labels
+                .split("reason=\"")
+                .nth(1)
+                .and_then(|rest| rest.split('"').next())?;
+            let old = before
+                .values
+                .get(&format!("{name}{labels}"))
+                .copied()
+                .unwrap_or(0.0);
             *reasons.entry(reason.to_owned()).or_default() += rise(old, value) as u64;
         }
         (!reasons.is_empty()).then_some(reasons)
@@ -100,8 +123,12 @@ pub fn fill(report: &mut Report, before: &Samples, after: &Samples) {
     };
     report.relay = Relay {
         cpu_s: after.since(before, "process_cpu_seconds_total"),
-        rss_bytes: after.sum("process_resident_memory_bytes").map(|bytes| bytes as u64),
-        packets: after.since(before, "ackline_datagrams_sent_total").map(|packets| packets as u64),
+        rss_bytes: after
+            .sum("process_resident_memory_bytes")
+            .map(|bytes| bytes as u64),
+        packets: after
+            .since(before, "ackline_datagrams_sent_total")
+            .map(|packets| packets as u64),
         packets_per_cpu_s: None,
         encode_ns_per_packet: per_packet("encode"),
         seal_ns_per_packet: per_packet("seal"),
@@ -109,7 +136,9 @@ pub fn fill(report: &mut Report, before: &Samples, after: &Samples) {
     };
     // What the window is to blame for; a joining client's pacing and a silent client's probes are not its.
     let withheld = after.reasons_since(before, "ackline_withheld_ticks_total");
-    report.window.withheld_ticks = withheld.as_ref().map(|reasons| reasons.get("slot").copied().unwrap_or(0));
+    report.window.withheld_ticks = withheld
+        .as_ref()
+        .map(|reasons| reasons.get("slot").copied().unwrap_or(0));
     report.withheld = withheld;
     report.fallbacks = after.reasons_since(before, "ackline_full_state_fallbacks_total");
     report.complete_records = after.reasons_since(before, "ackline_complete_records_total");
@@ -128,16 +157,33 @@ mod tests {
         let mut report = Report::default();
         fill(&mut report, &before, &after);
         let fallbacks = report.fallbacks.expect("is there");
-        assert_eq!(fallbacks, Reasons::from([("lease_over".to_owned(), 2), ("requested".to_owned(), 0)]));
-        assert_eq!((report.window.withheld_ticks, report.relay.cpu_s), (Some(1), Some(2.5)));
+        assert_eq!(
+            fallbacks,
+            Reasons::from([("lease_over".to_owned(), 2), ("requested".to_owned(), 0)])
+        );
+        assert_eq!(
+            (report.window.withheld_ticks, report.relay.cpu_s),
+            (Some(1), Some(2.5))
+        );
         assert_eq!(report.withheld.as_ref().map(|reasons| reasons["budget"]), Some(2));
-        assert!(report.relay.encode_ns_per_packet.is_some_and(|ns| (ns - 1000.0).abs() < 1e-3));
-        assert_eq!((report.relay.seal_ns_per_packet, report.complete_records), (None, None));
+        assert!(
+            report
+                .relay
+                .encode_ns_per_packet
+                .is_some_and(|ns| (ns - 1000.0).abs() < 1e-3)
+        );
+        assert_eq!(
+            (report.relay.seal_ns_per_packet, report.complete_records),
+            (None, None)
+        );
     }
 
     #[test]
     fn an_admin_that_is_not_there_is_an_error_in_words() {
         let error = Samples::fetch(SocketAddr::from(([127, 0, 0, 1], 1))).expect_err("refused");
-        assert!(error.to_string().contains("does not answer: check --admin"), "{error}");
+        assert!(
+            error.to_string().contains("does not answer: check --admin"),
+            "{error}"
+        );
     }
 }

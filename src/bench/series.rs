@@ -77,7 +77,9 @@ pub struct SeriesSet {
 
 impl Default for SeriesSet {
     fn default() -> SeriesSet {
-        SeriesSet { histograms: Series::ALL.iter().map(|_| empty()).collect() }
+        SeriesSet {
+            histograms: Series::ALL.iter().map(|_| empty()).collect(),
+        }
     }
 }
 
@@ -100,7 +102,9 @@ impl SeriesSet {
     /// interval` and so on down to `interval`.
     pub fn record_schedule(&mut self, series: Series, value: u64, interval: u64) {
         self.record(series, value);
-        let Some(histogram) = self.histograms.get_mut(series as usize).filter(|_| interval > 0) else { return };
+        let Some(histogram) = self.histograms.get_mut(series as usize).filter(|_| interval > 0) else {
+            return;
+        };
         // A gap within half a period of the schedule is jitter, not a missed tick.
         let mut rest = value.saturating_sub(interval);
         while rest >= interval / 2 && rest > 0 {
@@ -126,14 +130,19 @@ impl SeriesSet {
     /// As lists of value and count, by key; the largest value is exact.
     #[must_use]
     pub fn to_buckets(&self) -> BTreeMap<String, Buckets> {
-        let lists = Series::ALL.iter().zip(&self.histograms).map(|(series, histogram)| {
-            let mut list: Buckets =
-                histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect();
-            if let Some(last) = list.last_mut() {
-                last.0 = histogram.max().min(last.0);
-            }
-            (series.key().to_owned(), list)
-        });
+        let lists = Series::ALL
+            .iter()
+            .zip(&self.histograms)
+            .map(|(series, histogram)| {
+                let mut list: Buckets = histogram
+                    .iter_recorded()
+                    .map(|step| (step.value_iterated_to(), step.count_at_value()))
+                    .collect();
+                if let Some(last) = list.last_mut() {
+                    last.0 = histogram.max().min(last.0);
+                }
+                (series.key().to_owned(), list)
+            });
         lists.collect()
     }
 
@@ -170,11 +179,17 @@ mod tests {
         one.record(Series::Slots, 0);
         let again = SeriesSet::from_buckets(&one.to_buckets());
         assert_eq!(again.to_buckets(), one.to_buckets());
-        assert_eq!(again.quantile(Series::Latency, 1.0).map(|max| max / 17), Some(1000));
+        assert_eq!(
+            again.quantile(Series::Latency, 1.0).map(|max| max / 17),
+            Some(1000)
+        );
         let mut both = again.clone();
         both.add(&one);
         assert_eq!(both.of(Series::Latency).map(Histogram::len), Some(2000));
-        assert_eq!(both.quantile(Series::Latency, 0.5), one.quantile(Series::Latency, 0.5));
+        assert_eq!(
+            both.quantile(Series::Latency, 0.5),
+            one.quantile(Series::Latency, 0.5)
+        );
         assert_eq!(both.quantile(Series::Gap, 0.5), None);
     }
 
@@ -185,10 +200,21 @@ mod tests {
         for _ in 0..1180 {
             set.record_schedule(Series::Gap, 50_000, 50_000);
         }
-        assert_eq!(set.of(Series::Gap).map(Histogram::len), Some(1180), "a punctual tick counts once");
+        assert_eq!(
+            set.of(Series::Gap).map(Histogram::len),
+            Some(1180),
+            "a punctual tick counts once"
+        );
         set.record_schedule(Series::Gap, 1_000_000, 50_000);
-        assert!(set.quantile(Series::Gap, 0.99).is_some_and(|p99| p99 > 300_000), "{:?}", set.quantile(Series::Gap, 0.99));
-        assert!(set.quantile(Series::Gap, 0.999).is_some_and(|p999| p999 > 900_000));
+        assert!(
+            set.quantile(Series::Gap, 0.99).is_some_and(|p99| p99 > 300_000),
+            "{:?}",
+            set.quantile(Series::Gap, 0.99)
+        );
+        assert!(
+            set.quantile(Series::Gap, 0.999)
+                .is_some_and(|p999| p999 > 900_000)
+        );
         assert_eq!(set.of(Series::Gap).map(Histogram::len), Some(1180 + 20));
     }
 }

@@ -83,7 +83,10 @@ impl LinkFlags {
         link(
             self.down_loss.or(self.loss),
             self.down_burst_loss.or(self.burst_loss),
-            [self.down_delay_ms.or(self.delay_ms), self.down_jitter_ms.or(self.jitter_ms)],
+            [
+                self.down_delay_ms.or(self.delay_ms),
+                self.down_jitter_ms.or(self.jitter_ms),
+            ],
             self.down_reorder.or(self.reorder),
             self.down_duplicate.or(self.duplicate),
         )
@@ -97,7 +100,10 @@ impl LinkFlags {
         link(
             self.up_loss.or(self.loss),
             self.up_burst_loss.or(self.burst_loss),
-            [self.up_delay_ms.or(self.delay_ms), self.up_jitter_ms.or(self.jitter_ms)],
+            [
+                self.up_delay_ms.or(self.delay_ms),
+                self.up_jitter_ms.or(self.jitter_ms),
+            ],
             self.up_reorder.or(self.reorder),
             self.up_duplicate.or(self.duplicate),
         )
@@ -182,16 +188,23 @@ impl LoadFlags {
             return refuse("--ramp: choose 0.1 to 1000000 clients a second");
         }
         if !(0.0..=10_000.0).contains(&self.churn) {
-            return refuse(format!("--churn {}: choose 0 to 10000 clients a second", self.churn));
+            return refuse(format!(
+                "--churn {}: choose 0 to 10000 clients a second",
+                self.churn
+            ));
         }
         if self.threads.is_some_and(|threads| !(1..=64).contains(&threads)) {
             return refuse("--threads: choose 1 to 64");
         }
         if self.view != "whole" {
-            return refuse(format!("--view {}: clients see the whole world, choose whole", self.view));
+            return refuse(format!(
+                "--view {}: clients see the whole world, choose whole",
+                self.view
+            ));
         }
         for text in &self.threshold {
-            text.parse::<super::threshold::Threshold>().map_err(|error| FlagError(error.to_string()))?;
+            text.parse::<super::threshold::Threshold>()
+                .map_err(|error| FlagError(error.to_string()))?;
         }
         Ok(())
     }
@@ -211,7 +224,13 @@ pub struct TargetFlags {
     #[arg(long, value_name = "FILE-or-ADDR", requires = "relay")]
     pub truth: Option<String>,
     /// What the origin knows its subscribers by
-    #[arg(long, value_name = "TOKEN", requires = "truth", env = "ACKLINE_UPSTREAM_TOKEN", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        requires = "truth",
+        env = "ACKLINE_UPSTREAM_TOKEN",
+        hide_env_values = true
+    )]
     pub truth_token: Option<String>,
 }
 
@@ -237,7 +256,10 @@ mod tests {
     fn links_are_alike_unless_one_direction_is_named() {
         let links = parse("--loss 10% --delay-ms 60 --jitter-ms 20 --reorder 2% --duplicate 1% --up-loss 0.5 --down-delay-ms 0.5").links;
         let (down, up) = (links.down().expect("down"), links.up().expect("up"));
-        assert_eq!((down.loss, up.loss, down.delay_us, up.delay_us), (0.1, 0.5, 500, 60_000));
+        assert_eq!(
+            (down.loss, up.loss, down.delay_us, up.delay_us),
+            (0.1, 0.5, 500, 60_000)
+        );
         assert_eq!((down.jitter_us, up.reorder, up.duplicate), (20_000, 0.02, 0.01));
         let one = parse("--up-burst-loss 1%,25%").links;
         assert!(one.down().expect("down").is_clean());
@@ -260,8 +282,19 @@ mod tests {
             let error = parse(line).load.check().expect_err(line).to_string();
             assert!(error.contains(words), "{error}");
         }
-        assert_eq!(parse("--threshold latency_p99<20ms --threshold mismatches==0").load.check(), Ok(()));
-        assert!(<Line as clap::Parser>::try_parse_from(["x", "--render", "60"]).is_err(), "not offered");
-        assert!(<Line as clap::Parser>::try_parse_from(["x", "--admin", "127.0.0.1:1"]).is_err(), "needs --relay");
+        assert_eq!(
+            parse("--threshold latency_p99<20ms --threshold mismatches==0")
+                .load
+                .check(),
+            Ok(())
+        );
+        assert!(
+            <Line as clap::Parser>::try_parse_from(["x", "--render", "60"]).is_err(),
+            "not offered"
+        );
+        assert!(
+            <Line as clap::Parser>::try_parse_from(["x", "--admin", "127.0.0.1:1"]).is_err(),
+            "needs --relay"
+        );
     }
 }

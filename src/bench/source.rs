@@ -54,8 +54,13 @@ pub fn start(source: TruthSource, log: Arc<TruthLog>) -> anyhow::Result<JoinHand
     let thread = match source {
         TruthSource::Tap(receiver) => builder.spawn(move || tap(&receiver, &log)),
         TruthSource::Subscription { addr, token } => {
-            let found = addr.to_socket_addrs().with_context(|| format!("--truth {addr} is no address or file"))?;
-            anyhow::ensure!(found.count() > 0, "--truth {addr} has no address: give the origin's host:port");
+            let found = addr
+                .to_socket_addrs()
+                .with_context(|| format!("--truth {addr} is no address or file"))?;
+            anyhow::ensure!(
+                found.count() > 0,
+                "--truth {addr} has no address: give the origin's host:port"
+            );
             builder.spawn(move || subscribe(&addr, token, &log))
         }
         TruthSource::Recording(path) => {
@@ -102,7 +107,9 @@ fn subscribe(addr: &str, token: Vec<u8>, log: &TruthLog) {
 }
 
 fn connect(addr: &str) -> Option<TcpStream> {
-    addr.to_socket_addrs().ok()?.find_map(|addr| TcpStream::connect_timeout(&addr, Duration::from_secs(1)).ok())
+    addr.to_socket_addrs()
+        .ok()?
+        .find_map(|addr| TcpStream::connect_timeout(&addr, Duration::from_secs(1)).ok())
 }
 
 fn follow(
@@ -118,7 +125,11 @@ fn follow(
         match stream.read(&mut buffer) {
             Ok(0) => return Ok(()),
             Ok(length) => subscriber.receive(buffer.get(..length).unwrap_or_default(), &mut events),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) => {}
             Err(error) => return Err(error),
         }
         for event in events.drain(..) {
@@ -140,12 +151,23 @@ fn take(event: SubscriberEvent, followed: &mut Option<Followed>, log: &TruthLog)
                     log.begin_stream();
                     let quarantine = u32::try_from(ARENA_FRAMES).unwrap_or(u32::MAX);
                     let world = World::new(stream.schema, 1, quarantine);
-                    *followed = Some(Followed { world, tick: Tick(0), one_clock });
+                    *followed = Some(Followed {
+                        world,
+                        tick: Tick(0),
+                        one_clock,
+                    });
                 }
             }
         }
         SubscriberEvent::Tick(update) => {
-            let Some(Followed { world, tick, one_clock }) = followed else { return };
+            let Some(Followed {
+                world,
+                tick,
+                one_clock,
+            }) = followed
+            else {
+                return;
+            };
             *tick = tick.next();
             if let Some(frame) = world.advance(*tick, &update) {
                 let published_us = Some(update.published_us).filter(|at| *at > 0 && *one_clock);
@@ -164,7 +186,9 @@ fn play(world: &TraceWorld, log: &TruthLog) {
     // The log forgets by a clock that goes with the recording.
     let mut clock_us = 0;
     while !log.is_stopped() {
-        let Ok(mut publisher) = Publisher::new(world.schema().clone(), 1, 1, 0) else { return };
+        let Ok(mut publisher) = Publisher::new(world.schema().clone(), 1, 1, 0) else {
+            return;
+        };
         log.begin_stream();
         stream += 1;
         let (mut sample, mut index, mut pass) = (WorldSample::default(), 0, 0);
@@ -214,12 +238,19 @@ mod tests {
     /// after its end, and begins anew with each stream.
     #[test]
     fn a_recording_is_played_as_far_as_asked() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/rl_2016_3v3_800.jsonl.zst");
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/data/rl_2016_3v3_800.jsonl.zst"
+        );
         let world = TraceWorld::load(path, &TraceOptions::default()).expect("loads");
         let log = TruthLog::new(5_000_000);
         let thread = start(TruthSource::Recording(path.into()), Arc::clone(&log)).expect("starts");
         let mut publisher = Publisher::new(world.schema().clone(), 1, 1, 0).expect("schema");
-        let frames: Vec<_> = world.play(true).take(1000).filter_map(|sample| publisher.publish(&sample, 0).frame).collect();
+        let frames: Vec<_> = world
+            .play(true)
+            .take(1000)
+            .filter_map(|sample| publisher.publish(&sample, 0).frame)
+            .collect();
         for frame in [&frames[0], &frames[500], &frames[999]] {
             log.want(1, frame.server_us);
             let same = |reader: &TruthReader| {
@@ -229,7 +260,10 @@ mod tests {
             assert!(until(&log, same), "frame of {} us", frame.server_us);
         }
         log.want(2, frames[3].server_us);
-        assert!(until(&log, |reader| reader.at(2, frames[3].server_us).next().is_some()));
+        assert!(until(&log, |reader| reader
+            .at(2, frames[3].server_us)
+            .next()
+            .is_some()));
         log.stop();
         thread.join().expect("ends");
     }

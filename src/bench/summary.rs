@@ -13,35 +13,102 @@ pub fn summary(report: &Report) -> String {
         let _ = writeln!(out, "  {name:<18} {value:<30} {sense}");
     };
     let (clients, truth, packets) = (&report.clients, &report.truth, &report.packets);
-    row("clients", format!("{} of {} connected", clients.connected, clients.requested), "at the end of the run");
+    row(
+        "clients",
+        format!("{} of {} connected", clients.connected, clients.requested),
+        "at the end of the run",
+    );
     if clients.reconnects > 0 {
-        row("reconnects", count(clients.reconnects), "sessions that ended unasked and were followed by a new one");
+        row(
+            "reconnects",
+            count(clients.reconnects),
+            "sessions that ended unasked and were followed by a new one",
+        );
     }
     if clients.churned > 0 {
-        row("churn", count(clients.churned), "clients that left as planned, each replaced by a new one");
+        row(
+            "churn",
+            count(clients.churned),
+            "clients that left as planned, each replaced by a new one",
+        );
     }
-    row("joined after", millis(clients.joined_ms), "first request to first snapshot");
-    row("whole view after", millis(clients.complete_ms), "first request to every entity known");
-    row("packets", count(packets.received), "snapshots and signs of life that reached the clients");
+    row(
+        "joined after",
+        millis(clients.joined_ms),
+        "first request to first snapshot",
+    );
+    row(
+        "whole view after",
+        millis(clients.complete_ms),
+        "first request to every entity known",
+    );
+    row(
+        "packets",
+        count(packets.received),
+        "snapshots and signs of life that reached the clients",
+    );
     row(
         "bandwidth",
-        packets.bytes_per_client_per_s.map_or("unknown".to_owned(), |bytes| format!("{:.1} kB/s a client", bytes / 1000.0)),
+        packets
+            .bytes_per_client_per_s
+            .map_or("unknown".to_owned(), |bytes| {
+                format!("{:.1} kB/s a client", bytes / 1000.0)
+            }),
         "what one client is sent, sealed",
     );
-    row("latency", millis(report.latency_ms), "origin publishes to client has decoded");
-    row("gap", millis(report.gap_ms), "between two snapshots at a client, stalls weighed by their length");
+    row(
+        "latency",
+        millis(report.latency_ms),
+        "origin publishes to client has decoded",
+    );
+    row(
+        "gap",
+        millis(report.gap_ms),
+        "between two snapshots at a client, stalls weighed by their length",
+    );
     if report.events.sent > 0 {
         let events = &report.events;
-        row("events", format!("{} of {}", count(events.delivered), count(events.sent)), "delivered once and in order");
+        row(
+            "events",
+            format!("{} of {}", count(events.delivered), count(events.sent)),
+            "delivered once and in order",
+        );
     }
-    row("window advances", count(report.window.advances), "times a client freed old baselines without a pause");
-    let fallbacks = report.fallbacks.as_ref().map(|reasons| reasons.values().sum::<u64>());
-    row("fallbacks", fallbacks.map_or("unknown".to_owned(), count), "times a client that was complete needed a full state again");
-    row("records checked", count(truth.records_checked), "decoded records compared with what the origin published");
-    row("mismatches", count(truth.mismatches), "of these that differ in any field");
-    row("missing at end", count(truth.missing_at_end), "entities some client lacks after a second of clean network");
+    row(
+        "window advances",
+        count(report.window.advances),
+        "times a client freed old baselines without a pause",
+    );
+    let fallbacks = report
+        .fallbacks
+        .as_ref()
+        .map(|reasons| reasons.values().sum::<u64>());
+    row(
+        "fallbacks",
+        fallbacks.map_or("unknown".to_owned(), count),
+        "times a client that was complete needed a full state again",
+    );
+    row(
+        "records checked",
+        count(truth.records_checked),
+        "decoded records compared with what the origin published",
+    );
+    row(
+        "mismatches",
+        count(truth.mismatches),
+        "of these that differ in any field",
+    );
+    row(
+        "missing at end",
+        count(truth.missing_at_end),
+        "entities some client lacks after a second of clean network",
+    );
     if let Some(per_cpu) = report.relay.packets_per_cpu_s {
-        row("relay", format!("{} packets/cpu-s", count(per_cpu as u64)), "what one core of the relay sends");
+        row(
+            "relay",
+            format!("{} packets/cpu-s", count(per_cpu as u64)),
+            "what one core of the relay sends",
+        );
     }
     for note in &report.bench.notes {
         let _ = writeln!(out, "  note: {note}");
@@ -87,7 +154,10 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1 000", "1 234 567"]);
+        assert_eq!(
+            [0, 999, 1000, 1_234_567].map(count),
+            ["0", "999", "1 000", "1 234 567"]
+        );
     }
 
     #[test]
@@ -95,7 +165,10 @@ mod tests {
         let mut report = Report::default();
         report.verdict = super::super::verdict::judge(&report);
         let text = summary(&report);
-        assert!(text.contains("failed: truth.records_checked is 0") && text.ends_with("FAILED: see above\n"), "{text}");
+        assert!(
+            text.contains("failed: truth.records_checked is 0") && text.ends_with("FAILED: see above\n"),
+            "{text}"
+        );
         report.verdict.failed.clear();
         report.verdict.ok = true;
         assert!(summary(&report).contains("ok: every client"));

@@ -117,11 +117,20 @@ impl Swarm {
     pub fn start(settings: &SwarmSettings, log: Option<&Arc<TruthLog>>) -> io::Result<Swarm> {
         let start_us = monotonic_us() + 20_000;
         let clean_us = start_us + settings.run_us;
-        let mut swarm =
-            Swarm { threads: Vec::new(), live: Vec::new(), start_us, clean_us, end_us: clean_us + CLEAN_US };
+        let mut swarm = Swarm {
+            threads: Vec::new(),
+            live: Vec::new(),
+            start_us,
+            clean_us,
+            end_us: clean_us + CLEAN_US,
+        };
         for index in 0..settings.threads {
             let live = Arc::new(CachePadded::new(Live::default()));
-            let table = Timetable { start_us, clean_us, end_us: swarm.end_us };
+            let table = Timetable {
+                start_us,
+                clean_us,
+                end_us: swarm.end_us,
+            };
             let (settings, log, told) = (settings.clone(), log.cloned(), Arc::clone(&live));
             let thread = std::thread::Builder::new()
                 .name(format!("bench-{index}"))
@@ -149,7 +158,9 @@ impl Swarm {
     /// When a thread had no socket or could not poll.
     pub fn join(self) -> io::Result<Vec<ThreadResult>> {
         let joined = self.threads.into_iter().map(|thread| {
-            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the bench panicked")))
+            thread
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("a thread of the bench panicked")))
         });
         joined.collect()
     }
@@ -232,7 +243,11 @@ impl Runner {
                 return Ok(self.finish(now_us));
             }
             let next_us = self.due_us.iter().copied().min().unwrap_or(u64::MAX);
-            let nap_us = if again.is_empty() { next_us.saturating_sub(now_us).min(NAP_US) } else { 0 };
+            let nap_us = if again.is_empty() {
+                next_us.saturating_sub(now_us).min(NAP_US)
+            } else {
+                0
+            };
             match self.poll.poll(&mut events, Some(Duration::from_micros(nap_us))) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
@@ -251,15 +266,22 @@ impl Runner {
     }
 
     fn register(&mut self, index: usize) -> io::Result<()> {
-        let Some(member) = self.members.get_mut(index) else { return Ok(()) };
+        let Some(member) = self.members.get_mut(index) else {
+            return Ok(());
+        };
         match member.new_socket() {
-            Some(socket) => self.poll.registry().register(socket, Token(index), Interest::READABLE),
+            Some(socket) => self
+                .poll
+                .registry()
+                .register(socket, Token(index), Interest::READABLE),
             None => Ok(()),
         }
     }
 
     fn read(&mut self, index: usize, now_us: u64, again: &mut Vec<usize>) {
-        let (Some(member), Some(due_us)) = (self.members.get_mut(index), self.due_us.get_mut(index)) else { return };
+        let (Some(member), Some(due_us)) = (self.members.get_mut(index), self.due_us.get_mut(index)) else {
+            return;
+        };
         if member.readable(now_us, &mut self.around) {
             again.push(index);
         }
@@ -270,9 +292,13 @@ impl Runner {
     fn take_turns(&mut self) -> io::Result<()> {
         let now_us = monotonic_us();
         for index in 0..self.due_us.len() {
-            let Some(due_us) = self.due_us.get_mut(index).filter(|due_us| **due_us <= now_us) else { continue };
+            let Some(due_us) = self.due_us.get_mut(index).filter(|due_us| **due_us <= now_us) else {
+                continue;
+            };
             let late_us = now_us - *due_us;
-            let Some(member) = self.members.get_mut(index) else { continue };
+            let Some(member) = self.members.get_mut(index) else {
+                continue;
+            };
             let tally = &mut self.around.tally;
             tally.series.record(Series::BenchLate, late_us);
             tally.overruns += u64::from(late_us > OVERRUN_US);
@@ -347,11 +373,19 @@ impl Runner {
         let (until_us, cpu_ns) = self.cpu_until.unwrap_or((now_us, thread_cpu_ns()));
         let passed_us = until_us.saturating_sub(self.cpu_from.0).max(1);
         let cpu_share = cpu_ns.saturating_sub(self.cpu_from.1) as f64 / 1000.0 / passed_us as f64;
-        ThreadResult { tally: self.around.tally, oracle: self.around.oracle.counts().clone(), cpu_share }
+        ThreadResult {
+            tally: self.around.tally,
+            oracle: self.around.oracle.counts().clone(),
+            cpu_share,
+        }
     }
 }
 
 /// Seconds as microseconds; infinity is 0, so an unbounded rate begins at once.
 fn micros(seconds: f64) -> u64 {
-    if seconds.is_finite() { (seconds * 1e6) as u64 } else { 0 }
+    if seconds.is_finite() {
+        (seconds * 1e6) as u64
+    } else {
+        0
+    }
 }

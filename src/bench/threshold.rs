@@ -89,20 +89,40 @@ impl FromStr for Threshold {
         let (name, comparison, bound) = found.ok_or_else(|| ThresholdError::Form(text.to_owned()))?;
         let leaves = figures(&Report::default());
         let Some(leaf) = leaves.get(name) else {
-            return Err(ThresholdError::Name { text: text.to_owned(), name: name.to_owned() });
+            return Err(ThresholdError::Name {
+                text: text.to_owned(),
+                name: name.to_owned(),
+            });
         };
-        let units = [("ms", 1.0, true), ("us", 0.001, true), ("s", 1000.0, true), ("%", 0.01, false)];
-        let unit = units.iter().find_map(|(unit, scale, time)| Some((bound.strip_suffix(unit)?, *scale, *time)));
+        let units = [
+            ("ms", 1.0, true),
+            ("us", 0.001, true),
+            ("s", 1000.0, true),
+            ("%", 0.01, false),
+        ];
+        let unit = units
+            .iter()
+            .find_map(|(unit, scale, time)| Some((bound.strip_suffix(unit)?, *scale, *time)));
         let (number, scale, is_time) = unit.unwrap_or((bound, 1.0, false));
         if is_time && !leaf.is_ms {
-            return Err(ThresholdError::Unit { text: text.to_owned(), name: name.to_owned() });
+            return Err(ThresholdError::Unit {
+                text: text.to_owned(),
+                name: name.to_owned(),
+            });
         }
-        let malformed = || ThresholdError::Bound { text: text.to_owned(), bound: bound.to_owned() };
+        let malformed = || ThresholdError::Bound {
+            text: text.to_owned(),
+            bound: bound.to_owned(),
+        };
         let bound: f64 = number.trim().parse().map_err(|_| malformed())?;
         if !bound.is_finite() {
             return Err(malformed());
         }
-        Ok(Threshold { name: name.to_owned(), comparison, bound: bound * scale })
+        Ok(Threshold {
+            name: name.to_owned(),
+            comparison,
+            bound: bound * scale,
+        })
     }
 }
 
@@ -110,7 +130,9 @@ impl Threshold {
     /// Compares with a report's [`figures`].
     #[must_use]
     pub fn hold(&self, figures: &BTreeMap<String, Figure>) -> Outcome {
-        let Some(value) = figures.get(&self.name).and_then(|figure| figure.value) else { return Outcome::Unknown };
+        let Some(value) = figures.get(&self.name).and_then(|figure| figure.value) else {
+            return Outcome::Unknown;
+        };
         let held = match self.comparison {
             Comparison::Less => value < self.bound,
             Comparison::LessOrEqual => value <= self.bound,
@@ -118,7 +140,11 @@ impl Threshold {
             Comparison::GreaterOrEqual => value >= self.bound,
             Comparison::Equal => (value - self.bound).abs() < 1e-9,
         };
-        if held { Outcome::Held } else { Outcome::Missed(value) }
+        if held {
+            Outcome::Held
+        } else {
+            Outcome::Missed(value)
+        }
     }
 }
 
@@ -132,8 +158,19 @@ pub struct Figure {
 
 /// Groups of the report that are no figures.
 const NOT_FIGURES: [&str; 13] = [
-    "version", "command", "target", "impairment", "machine", "histograms", "thresholds", "verdict", "render", "attacks", "notes",
-    "clock", "examples",
+    "version",
+    "command",
+    "target",
+    "impairment",
+    "machine",
+    "histograms",
+    "thresholds",
+    "verdict",
+    "render",
+    "attacks",
+    "notes",
+    "clock",
+    "examples",
 ];
 /// Groups whose name may be left out.
 const SHORT: [&str; 3] = ["truth_", "clients_", "packets_"];
@@ -175,16 +212,40 @@ fn collect(path: &str, value: &serde_json::Value, out: &mut BTreeMap<String, Fig
         }
         Value::Object(reasons) => {
             let sum = reasons.values().filter_map(Value::as_f64).sum();
-            out.insert(name_of(path), Figure { value: Some(sum), is_ms: false });
+            out.insert(
+                name_of(path),
+                Figure {
+                    value: Some(sum),
+                    is_ms: false,
+                },
+            );
         }
         Value::Number(number) => {
-            out.insert(name_of(path), Figure { value: number.as_f64(), is_ms: is_ms(path) });
+            out.insert(
+                name_of(path),
+                Figure {
+                    value: number.as_f64(),
+                    is_ms: is_ms(path),
+                },
+            );
         }
         Value::Bool(flag) => {
-            out.insert(name_of(path), Figure { value: Some(f64::from(*flag)), is_ms: false });
+            out.insert(
+                name_of(path),
+                Figure {
+                    value: Some(f64::from(*flag)),
+                    is_ms: false,
+                },
+            );
         }
         Value::Null => {
-            out.insert(name_of(path), Figure { value: None, is_ms: is_ms(path) });
+            out.insert(
+                name_of(path),
+                Figure {
+                    value: None,
+                    is_ms: is_ms(path),
+                },
+            );
         }
         Value::String(_) | Value::Array(_) => {}
     }
@@ -195,7 +256,9 @@ fn is_ms(path: &str) -> bool {
 }
 
 fn name_of(path: &str) -> String {
-    let groups = path.split('.').map(|group| group.strip_suffix("_ms").unwrap_or(group));
+    let groups = path
+        .split('.')
+        .map(|group| group.strip_suffix("_ms").unwrap_or(group));
     groups.collect::<Vec<_>>().join("_")
 }
 
@@ -204,7 +267,10 @@ fn name_of(path: &str) -> String {
 pub fn names() -> Vec<String> {
     let all = figures(&Report::default());
     let is_long = |name: &String| {
-        SHORT.iter().any(|group| name.strip_prefix(group).is_some_and(|rest| all.contains_key(rest)))
+        SHORT.iter().any(|group| {
+            name.strip_prefix(group)
+                .is_some_and(|rest| all.contains_key(rest))
+        })
     };
     all.keys().filter(|name| !is_long(name)).cloned().collect()
 }
@@ -231,7 +297,11 @@ mod tests {
         assert_eq!(outcome("mismatches==0", &report), Outcome::Held);
         assert_eq!(outcome("truth_mismatches==0", &report), Outcome::Held);
         assert_eq!(outcome("window_full_share<1%", &report), Outcome::Missed(0.015));
-        assert_eq!(outcome("fallbacks<1", &report), Outcome::Missed(3.0), "reasons count as their sum");
+        assert_eq!(
+            outcome("fallbacks<1", &report),
+            Outcome::Missed(3.0),
+            "reasons count as their sum"
+        );
         assert_eq!(outcome("fallbacks<1", &Report::default()), Outcome::Unknown);
         assert_eq!(outcome("clients_joined_max<1s", &report), Outcome::Unknown);
         assert_eq!(outcome("joined_max<1s", &report), Outcome::Unknown);

@@ -77,7 +77,10 @@ impl EventTrail {
             let came_us = *came_us;
             self.waiting.pop_front();
             if self.count(index) {
-                let published_us = reader.from_event(index).next().and_then(|frame| frame.published_us);
+                let published_us = reader
+                    .from_event(index)
+                    .next()
+                    .and_then(|frame| frame.published_us);
                 if let Some(published_us) = published_us {
                     series.record(Series::EventLate, came_us.saturating_sub(published_us));
                 }
@@ -88,10 +91,19 @@ impl EventTrail {
     /// The event's number in the log: the next expected if that equals it, else the next after it, else one before.
     fn find(&self, stream: u32, event: &Event, reader: &TruthReader) -> Option<u64> {
         let Some((_, next)) = self.place else {
-            return reader.backwards(stream).find_map(|frame| events_equal(frame, event).next());
+            return reader
+                .backwards(stream)
+                .find_map(|frame| events_equal(frame, event).next());
         };
-        let later = reader.from_event(next).flat_map(|frame| events_equal(frame, event)).find(|index| *index >= next);
-        later.or_else(|| reader.backwards(stream).find_map(|frame| events_equal(frame, event).next()))
+        let later = reader
+            .from_event(next)
+            .flat_map(|frame| events_equal(frame, event))
+            .find(|index| *index >= next);
+        later.or_else(|| {
+            reader
+                .backwards(stream)
+                .find_map(|frame| events_equal(frame, event).next())
+        })
     }
 
     /// Counts an event found at `index`; true when it came for the first time.
@@ -148,7 +160,13 @@ mod tests {
     use crate::bench::truth::tests::{step, world};
 
     fn event(at_us: u64, kind: u16) -> Event {
-        Event { kind, critical: false, entity: None, at_us, payload: Vec::new() }
+        Event {
+            kind,
+            critical: false,
+            entity: None,
+            at_us,
+            payload: Vec::new(),
+        }
     }
 
     /// Five frames of two events each, the second frame's alike.
@@ -157,8 +175,15 @@ mod tests {
         let (mut world, first) = world(&[1]);
         log.push(0, first, Some(0));
         for at in 1..=5u16 {
-            let events = [event(u64::from(at), at), event(u64::from(at), if at == 2 { 2 } else { at + 10 })];
-            log.push(u64::from(at), step(&mut world, u64::from(at), &[], &[], &events), Some(u64::from(at)));
+            let events = [
+                event(u64::from(at), at),
+                event(u64::from(at), if at == 2 { 2 } else { at + 10 }),
+            ];
+            log.push(
+                u64::from(at),
+                step(&mut world, u64::from(at), &[], &[], &events),
+                Some(u64::from(at)),
+            );
         }
         let mut reader = TruthReader::new(log);
         reader.refresh();
@@ -176,23 +201,68 @@ mod tests {
     /// SPEC CTL3: delivered once, in order; every other way is told apart.
     #[test]
     fn ctl3_gaps_repeats_and_disorder_are_told_apart() {
-        let all: Vec<Event> = [(1, 1), (1, 11), (2, 2), (2, 2), (3, 3), (3, 13), (4, 4), (4, 14), (5, 5), (5, 15)]
-            .map(|(at, kind)| event(at, kind))
-            .to_vec();
-        let good = EventCounts { sent: 10, delivered: 10, ..EventCounts::default() };
+        let all: Vec<Event> = [
+            (1, 1),
+            (1, 11),
+            (2, 2),
+            (2, 2),
+            (3, 3),
+            (3, 13),
+            (4, 4),
+            (4, 14),
+            (5, 5),
+            (5, 15),
+        ]
+        .map(|(at, kind)| event(at, kind))
+        .to_vec();
+        let good = EventCounts {
+            sent: 10,
+            delivered: 10,
+            ..EventCounts::default()
+        };
         assert_eq!(told(&all, 10, Some(10)), good);
-        let joined = EventCounts { sent: 6, delivered: 6, ..EventCounts::default() };
-        assert_eq!(told(&all[4..], 10, Some(10)), joined, "a client is told from its join on");
+        let joined = EventCounts {
+            sent: 6,
+            delivered: 6,
+            ..EventCounts::default()
+        };
+        assert_eq!(
+            told(&all[4..], 10, Some(10)),
+            joined,
+            "a client is told from its join on"
+        );
         assert_eq!(told(&all[..4], 10, Some(10)).sent, 10, "the end never came");
         let gap = told(&[&all[..2], &all[4..]].concat(), 10, Some(10));
         assert_eq!((gap.sent, gap.delivered), (10, 8));
-        let swapped = told(&[&all[..4], &all[5..6], &all[4..5], &all[6..]].concat(), 10, Some(10));
-        assert_eq!(swapped, EventCounts { sent: 10, delivered: 10, out_of_order: 1, ..EventCounts::default() });
+        let swapped = told(
+            &[&all[..4], &all[5..6], &all[4..5], &all[6..]].concat(),
+            10,
+            Some(10),
+        );
+        assert_eq!(
+            swapped,
+            EventCounts {
+                sent: 10,
+                delivered: 10,
+                out_of_order: 1,
+                ..EventCounts::default()
+            }
+        );
         let again = told(&[&all[..5], &all[4..]].concat(), 10, Some(10));
-        assert_eq!(again, EventCounts { duplicated: 1, ..good });
+        assert_eq!(
+            again,
+            EventCounts {
+                duplicated: 1,
+                ..good
+            }
+        );
         let strange = [all[0].clone(), event(3, 99), all[1].clone()];
         let unknown = told(&strange, 10, Some(2));
-        assert_eq!((unknown.delivered, unknown.unknown), (1, 2), "it and what is behind it wait for the truth");
+        assert_eq!(
+            (unknown.delivered, unknown.unknown),
+            (1, 2),
+            "it and what is behind it wait for the truth"
+        );
         let unknown = told(&strange, 2_000_000, Some(2));
         assert_eq!((unknown.delivered, unknown.unknown), (2, 1), "but not for ever");
     }

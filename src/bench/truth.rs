@@ -98,12 +98,26 @@ impl TruthLog {
         let number = self.pushed.load(Ordering::Relaxed) + 1;
         let (events_before, after_gap) = (ring.events, core::mem::take(&mut ring.gap));
         ring.events += frame.events.len() as u64;
-        self.entities_max.fetch_max(frame.live() as u64, Ordering::Relaxed);
+        self.entities_max
+            .fetch_max(frame.live() as u64, Ordering::Relaxed);
         let stream = ring.stream.max(1);
-        ring.frames.push_back((now_us, TruthFrame { number, stream, published_us, events_before, after_gap, frame }));
+        ring.frames.push_back((
+            now_us,
+            TruthFrame {
+                number,
+                stream,
+                published_us,
+                events_before,
+                after_gap,
+                frame,
+            },
+        ));
         while ring.frames.len() > FRAMES_MAX
             || (ring.frames.len() > 1
-                && ring.frames.front().is_some_and(|(came_us, _)| came_us + self.keep_us < now_us))
+                && ring
+                    .frames
+                    .front()
+                    .is_some_and(|(came_us, _)| came_us + self.keep_us < now_us))
         {
             ring.frames.pop_front();
         }
@@ -157,7 +171,11 @@ impl TruthReader {
     /// A reader of `log`.
     #[must_use]
     pub fn new(log: Arc<TruthLog>) -> TruthReader {
-        TruthReader { log, seen: 0, frames: VecDeque::new() }
+        TruthReader {
+            log,
+            seen: 0,
+            frames: VecDeque::new(),
+        }
     }
 
     /// Takes over what is new. True when anything was.
@@ -166,8 +184,11 @@ impl TruthReader {
             return false;
         }
         let ring = self.log.ring();
-        let known = ring.frames.partition_point(|(_, frame)| frame.number <= self.seen);
-        self.frames.extend(ring.frames.iter().skip(known).map(|(_, frame)| frame.clone()));
+        let known = ring
+            .frames
+            .partition_point(|(_, frame)| frame.number <= self.seen);
+        self.frames
+            .extend(ring.frames.iter().skip(known).map(|(_, frame)| frame.clone()));
         let oldest = ring.frames.front().map_or(0, |(_, frame)| frame.number);
         drop(ring);
         while self.frames.front().is_some_and(|frame| frame.number < oldest) {
@@ -187,12 +208,15 @@ impl TruthReader {
     #[must_use]
     pub fn numbered(&self, number: u64) -> Option<&TruthFrame> {
         let oldest = self.frames.front()?.number;
-        self.frames.get(usize::try_from(number.checked_sub(oldest)?).ok()?)
+        self.frames
+            .get(usize::try_from(number.checked_sub(oldest)?).ok()?)
     }
 
     /// Frames of a stream with this time, oldest first.
     pub fn at(&self, stream: u32, server_us: u64) -> impl Iterator<Item = &TruthFrame> {
-        let from = self.frames.partition_point(|frame| (frame.stream, frame.server_us()) < (stream, server_us));
+        let from = self
+            .frames
+            .partition_point(|frame| (frame.stream, frame.server_us()) < (stream, server_us));
         self.frames
             .range(from..)
             .take_while(move |frame| (frame.stream, frame.server_us()) == (stream, server_us))
@@ -201,10 +225,17 @@ impl TruthReader {
     /// Why no frame of this stream has this time.
     #[must_use]
     pub fn absence(&self, stream: u32, server_us: u64) -> Absence {
-        let from = self.frames.partition_point(|frame| (frame.stream, frame.server_us()) < (stream, server_us));
-        match (from.checked_sub(1).and_then(|before| self.frames.get(before)), self.frames.get(from)) {
+        let from = self
+            .frames
+            .partition_point(|frame| (frame.stream, frame.server_us()) < (stream, server_us));
+        match (
+            from.checked_sub(1).and_then(|before| self.frames.get(before)),
+            self.frames.get(from),
+        ) {
             (_, Some(after)) if after.stream == stream && after.after_gap => Absence::Unknown,
-            (Some(before), Some(after)) if before.stream == stream && after.stream == stream => Absence::Never,
+            (Some(before), Some(after)) if before.stream == stream && after.stream == stream => {
+                Absence::Never
+            }
             (_, None) => Absence::NotYet,
             // Before the first frame known of its stream, or past the last of a stream that ended.
             _ => Absence::Unknown,
@@ -220,12 +251,18 @@ impl TruthReader {
 
     /// Frames of a stream, newest first.
     pub fn backwards(&self, stream: u32) -> impl Iterator<Item = &TruthFrame> {
-        self.frames.iter().rev().skip_while(move |frame| frame.stream > stream).take_while(move |frame| frame.stream == stream)
+        self.frames
+            .iter()
+            .rev()
+            .skip_while(move |frame| frame.stream > stream)
+            .take_while(move |frame| frame.stream == stream)
     }
 
     /// Frames from the one that has event number `index`, oldest first.
     pub fn from_event(&self, index: u64) -> impl Iterator<Item = &TruthFrame> {
-        let from = self.frames.partition_point(|frame| frame.events_before + frame.frame.events.len() as u64 <= index);
+        let from = self
+            .frames
+            .partition_point(|frame| frame.events_before + frame.frame.events.len() as u64 <= index);
         self.frames.range(from.min(self.frames.len())..)
     }
 
@@ -289,7 +326,8 @@ impl SlotHints {
     fn set(&mut self, slot: Slot, place: Slot) {
         let index = usize::from(slot);
         while self.hints.len() <= index {
-            self.hints.push(Slot::try_from(self.hints.len()).unwrap_or(Slot::MAX));
+            self.hints
+                .push(Slot::try_from(self.hints.len()).unwrap_or(Slot::MAX));
         }
         self.hints[index] = place;
     }
@@ -298,7 +336,9 @@ impl SlotHints {
 /// The events of a frame that equal `event`: their numbers in the log.
 pub fn events_equal<'a>(frame: &'a TruthFrame, event: &'a Event) -> impl Iterator<Item = u64> + 'a {
     let numbered = (frame.events_before..).zip(frame.frame.events.iter());
-    numbered.filter(move |(_, other)| *other == event).map(|(number, _)| number)
+    numbered
+        .filter(move |(_, other)| *other == event)
+        .map(|(number, _)| number)
 }
 
 #[cfg(test)]
@@ -312,7 +352,11 @@ pub(super) mod tests {
     use crate::state::world::World;
 
     pub fn schema() -> Arc<Schema> {
-        let axis = Axis { min: -100.0, max: 100.0, step: 0.01 };
+        let axis = Axis {
+            min: -100.0,
+            max: 100.0,
+            step: 0.01,
+        };
         Arc::new(Schema {
             name: "test".to_owned(),
             version: 1,
@@ -323,7 +367,10 @@ pub(super) mod tests {
             velocity: None,
             angular: None,
             extras: Vec::new(),
-            classes: vec![Class { name: "thing".to_owned(), query_critical: false }],
+            classes: vec![Class {
+                name: "thing".to_owned(),
+                query_critical: false,
+            }],
         })
     }
 
@@ -335,7 +382,14 @@ pub(super) mod tests {
     pub fn world(ids: &[u32]) -> (World, Arc<Frame>) {
         let mut world = World::new(schema(), 1, 100);
         let update = TickUpdate {
-            spawned: ids.iter().map(|id| Spawn { entity: entity(*id), class: 0, at_us: 0 }).collect(),
+            spawned: ids
+                .iter()
+                .map(|id| Spawn {
+                    entity: entity(*id),
+                    class: 0,
+                    at_us: 0,
+                })
+                .collect(),
             ..TickUpdate::default()
         };
         let frame = world.advance(Tick(1), &update).expect("is taken");
@@ -343,7 +397,26 @@ pub(super) mod tests {
     }
 
     /// Moves entities to x and gives the frame of `server_us`.
-    pub fn step(world: &mut World, server_us: u64, moved: &[(u32, u32)], gone: &[u32], events: &[Event]) -> Arc<Frame> {
+    pub fn step(
+        world: &mut World,
+        server_us: u64,
+        moved: &[(u32, u32)],
+        gone: &[u32],
+        events: &[Event],
+    ) -> Arc<Frame> {
+        let tick = Tick(u32::try_from(server_us / 1000).expect("fits") + 2);
+        step_as(world, tick, server_us, moved, gone, events)
+    }
+
+    /// The same as the frame of `tick`.
+    pub fn step_as(
+        world: &mut World,
+        tick: Tick,
+        server_us: u64,
+        moved: &[(u32, u32)],
+        gone: &[u32],
+        events: &[Event],
+    ) -> Arc<Frame> {
         let observe = |(id, x): &(u32, u32)| Observation {
             entity: entity(*id),
             segment: 0,
@@ -351,7 +424,10 @@ pub(super) mod tests {
             motion: Some(Motion {
                 observed_us: server_us,
                 position: [*x, 0, 0],
-                rotation: Rotation { largest: 3, parts: [256; 3] },
+                rotation: Rotation {
+                    largest: 3,
+                    parts: [256; 3],
+                },
                 velocity: [0; 3],
                 angular: [0; 3],
                 at_rest: false,
@@ -360,11 +436,17 @@ pub(super) mod tests {
         let update = TickUpdate {
             server_us,
             observed: moved.iter().map(observe).collect(),
-            despawned: gone.iter().map(|id| Despawn { entity: entity(*id), at_us: server_us, reason: 0 }).collect(),
+            despawned: gone
+                .iter()
+                .map(|id| Despawn {
+                    entity: entity(*id),
+                    at_us: server_us,
+                    reason: 0,
+                })
+                .collect(),
             events: events.to_vec(),
             ..TickUpdate::default()
         };
-        let tick = Tick(u32::try_from(server_us / 1000).expect("fits") + 2);
         let frame = world.advance(tick, &update).expect("is taken");
         assert_eq!(world.refused(), []);
         frame
@@ -383,7 +465,10 @@ pub(super) mod tests {
         }
         assert!(reader.refresh() && !reader.refresh());
         assert_eq!(reader.at(1, 20).count(), 2, "two frames share a time");
-        assert_eq!((reader.at(1, 30).count(), reader.absence(1, 30)), (0, Absence::Never));
+        assert_eq!(
+            (reader.at(1, 30).count(), reader.absence(1, 30)),
+            (0, Absence::Never)
+        );
         assert_eq!(reader.absence(1, 50), Absence::NotYet);
         assert_eq!(reader.numbered(1).map(|frame| frame.published_us), Some(Some(7)));
         assert!(reader.numbered(0).is_none() && reader.numbered(6).is_none());
@@ -395,7 +480,11 @@ pub(super) mod tests {
         reader.refresh();
         assert_eq!(reader.streams().collect::<Vec<_>>(), [2, 1]);
         assert_eq!((reader.at(2, 20).count(), reader.at(1, 20).count()), (1, 2));
-        assert_eq!(reader.absence(2, 10), Absence::Unknown, "frames may be missing before it");
+        assert_eq!(
+            reader.absence(2, 10),
+            Absence::Unknown,
+            "frames may be missing before it"
+        );
         assert_eq!(reader.absence(1, 50), Absence::Unknown, "its stream ended");
         assert_eq!(reader.backwards(1).next().map(TruthFrame::server_us), Some(40));
     }
@@ -416,7 +505,10 @@ pub(super) mod tests {
         }
         reader.refresh();
         assert_eq!(reader.frames.len(), 11);
-        assert_eq!((reader.absence(1, 300), reader.at(1, 400).count()), (Absence::Unknown, 1));
+        assert_eq!(
+            (reader.absence(1, 300), reader.at(1, 400).count()),
+            (Absence::Unknown, 1)
+        );
     }
 
     /// The relay's slots need not be the truth's: the entity decides.
@@ -425,12 +517,21 @@ pub(super) mod tests {
         let (_, frame) = world(&[5, 6, 7]);
         let mut hints = SlotHints::default();
         for _ in 0..2 {
-            assert_eq!(hints.record(&frame, 0, entity(5)).map(|record| record.entity.id), Some(5));
-            assert_eq!(hints.record(&frame, 2, entity(6)).map(|record| record.entity.id), Some(6));
+            assert_eq!(
+                hints.record(&frame, 0, entity(5)).map(|record| record.entity.id),
+                Some(5)
+            );
+            assert_eq!(
+                hints.record(&frame, 2, entity(6)).map(|record| record.entity.id),
+                Some(6)
+            );
             assert_eq!(hints.record(&frame, 1, entity(8)), None);
         }
         assert_eq!(hints.hints, [0, 1, 1]);
-        assert_eq!(hints.record(&frame, 2, entity(7)).map(|record| record.entity.id), Some(7));
+        assert_eq!(
+            hints.record(&frame, 2, entity(7)).map(|record| record.entity.id),
+            Some(7)
+        );
         assert_eq!(hints.hints, [0, 1, 2], "a slot used again is looked up again");
     }
 }

@@ -36,7 +36,9 @@ pub fn judge(report: &Report) -> Verdict {
             "truth.records_checked is 0: nothing was compared with the origin's truth (--truth says where it is)".to_owned(),
         );
     } else if truth.tables_checked == 0 {
-        failed.push("truth.tables_checked is 0: no whole table was compared with the origin's truth".to_owned());
+        failed.push(
+            "truth.tables_checked is 0: no whole table was compared with the origin's truth".to_owned(),
+        );
     }
     let known = figures(report);
     for text in &report.thresholds {
@@ -47,7 +49,10 @@ pub fn judge(report: &Report) -> Verdict {
             Err(error) => failed.push(error.to_string()),
         }
     }
-    Verdict { ok: failed.is_empty(), failed }
+    Verdict {
+        ok: failed.is_empty(),
+        failed,
+    }
 }
 
 #[cfg(test)]
@@ -63,7 +68,13 @@ mod tests {
 
     #[test]
     fn a_good_report_passes_and_each_fault_fails_by_name() {
-        assert_eq!(judge(&good()), Verdict { ok: true, failed: Vec::new() });
+        assert_eq!(
+            judge(&good()),
+            Verdict {
+                ok: true,
+                failed: Vec::new()
+            }
+        );
         type Spoil = fn(&mut Report);
         let faults: [(&str, Spoil); 10] = [
             ("truth.mismatches is 1", |r| r.truth.mismatches = 1),
@@ -74,7 +85,9 @@ mod tests {
             ("clients.lost is 3", |r| r.clients.lost = 3),
             ("truth.records_checked is 0", |r| r.truth.records_checked = 0),
             ("truth.tables_checked is 0", |r| r.truth.tables_checked = 0),
-            ("latency_p99<20ms: it was not measured", |r| r.thresholds = vec!["latency_p99<20ms".to_owned()]),
+            ("latency_p99<20ms: it was not measured", |r| {
+                r.thresholds = vec!["latency_p99<20ms".to_owned()]
+            }),
             ("events.out_of_order", |r| r.events.out_of_order = 1),
         ];
         for (words, spoil) in faults {

@@ -64,7 +64,10 @@ Without --relay it starts an origin and a relay of its own; a recording goes rou
 flags. Figures for --threshold: see --help.";
 
 fn long_help() -> String {
-    format!("{EXAMPLES}\n\nFigures for --threshold:\n  {}", threshold::names().join(", "))
+    format!(
+        "{EXAMPLES}\n\nFigures for --threshold:\n  {}",
+        threshold::names().join(", ")
+    )
 }
 
 /// Runs it.
@@ -72,7 +75,13 @@ fn long_help() -> String {
 /// # Errors
 /// Wrong flags, or a part that cannot begin.
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
-    let Args { merge, load, target, source, links } = args;
+    let Args {
+        merge,
+        load,
+        target,
+        source,
+        links,
+    } = args;
     if let Some(Subcommand::Merge(merge)) = merge {
         return run_merge(&merge);
     }
@@ -121,7 +130,9 @@ pub(super) fn usage(error: FlagError) -> UsageError {
 }
 
 /// Links down and up.
-pub(super) fn link_settings(links: &LinkFlags) -> Result<(ImpairmentSettings, ImpairmentSettings), UsageError> {
+pub(super) fn link_settings(
+    links: &LinkFlags,
+) -> Result<(ImpairmentSettings, ImpairmentSettings), UsageError> {
     Ok((links.down().map_err(usage)?, links.up().map_err(usage)?))
 }
 
@@ -144,7 +155,12 @@ fn headline(plan: &Plan) -> String {
     } else {
         format!("links down: {}, up: {}", plan.down, plan.up)
     };
-    let Plan { clients, seconds, seed, .. } = plan;
+    let Plan {
+        clients,
+        seconds,
+        seed,
+        ..
+    } = plan;
     format!("{clients} clients on {whose}, {seconds} s and 1.5 s of clean network; {links}; seed {seed}")
 }
 
@@ -154,27 +170,41 @@ pub(super) fn conclude(report: &Report, file: Option<&Path>) -> anyhow::Result<O
     if let Some(file) = file {
         write(report, file)?;
     }
-    Ok(if report.verdict.ok { Outcome::Success } else { Outcome::Failed })
+    Ok(if report.verdict.ok {
+        Outcome::Success
+    } else {
+        Outcome::Failed
+    })
 }
 
 fn write(report: &Report, file: &Path) -> anyhow::Result<()> {
-    std::fs::write(file, report.to_json()?).with_context(|| format!("the report {} cannot be written", file.display()))
+    std::fs::write(file, report.to_json()?)
+        .with_context(|| format!("the report {} cannot be written", file.display()))
 }
 
 fn run_merge(args: &Merge) -> anyhow::Result<Outcome> {
     let read = |path: &PathBuf| -> anyhow::Result<Report> {
         let name = path.display();
-        let text = std::fs::read_to_string(path).map_err(|error| UsageError(format!("{name} cannot be read: {error}")))?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| UsageError(format!("{name} cannot be read: {error}")))?;
         let report = serde_json::from_str(&text);
         Ok(report.map_err(|error| UsageError(format!("{name} is no report of this version: {error}")))?)
     };
-    let reports = args.reports.iter().map(read).collect::<anyhow::Result<Vec<Report>>>()?;
+    let reports = args
+        .reports
+        .iter()
+        .map(read)
+        .collect::<anyhow::Result<Vec<Report>>>()?;
     let sum = merge(&reports).map_err(|error| UsageError(error.to_owned()))?;
     match &args.report {
         Some(file) => conclude(&sum, Some(file)),
         None => {
             print!("{}", sum.to_json()?);
-            Ok(if sum.verdict.ok { Outcome::Success } else { Outcome::Failed })
+            Ok(if sum.verdict.ok {
+                Outcome::Success
+            } else {
+                Outcome::Failed
+            })
         }
     }
 }
@@ -191,12 +221,16 @@ impl Progress {
             let bar = ProgressBar::new(100);
             // The template is a constant of this file.
             bar.set_style(
-                ProgressStyle::with_template("  {bar:24} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
+                ProgressStyle::with_template("  {bar:24} {msg}")
+                    .unwrap_or_else(|_| ProgressStyle::default_bar()),
             );
             bar.enable_steady_tick(Duration::from_millis(500));
             bar
         });
-        Progress { bar, last: Glance::default() }
+        Progress {
+            bar,
+            last: Glance::default(),
+        }
     }
 
     fn show(&mut self, glance: &Glance) {

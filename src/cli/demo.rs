@@ -42,7 +42,10 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     load.check().map_err(usage)?;
     let (mut down, mut up) = link_settings(&links)?;
     if std::env::args().nth(2).is_none() {
-        let shown = ImpairmentSettings { loss: SHOWN_LOSS, ..ImpairmentSettings::default() };
+        let shown = ImpairmentSettings {
+            loss: SHOWN_LOSS,
+            ..ImpairmentSettings::default()
+        };
         (down, up) = (shown, shown);
     }
     let report = follow(&Plan::of(&load, local(source, load.seed)?, down, up))?;

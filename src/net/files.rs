@@ -9,7 +9,10 @@ use std::io;
 /// # Errors
 /// When the system does not say how many there may be.
 pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: the pointer is to `limit`, which outlives the call and which any result leaves valid.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
         return Err(io::Error::last_os_error());
@@ -20,7 +23,10 @@ pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
     }
     // Beyond the hard limit only with privilege; a refusal leaves the limits as they were.
     for most in [limit.rlim_max.max(wanted), limit.rlim_max] {
-        let raised = libc::rlimit { rlim_cur: wanted.min(most), rlim_max: most };
+        let raised = libc::rlimit {
+            rlim_cur: wanted.min(most),
+            rlim_max: most,
+        };
         // SAFETY: the pointer is to `raised`, which outlives the call and is only read.
         if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0 {
             return Ok(raised.rlim_cur);

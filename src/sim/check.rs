@@ -389,7 +389,7 @@ impl Check {
             ));
         }
         match event {
-            ClientEvent::World(event) => self.event(event),
+            ClientEvent::World(event) => self.event(event, client, figures),
             ClientEvent::StreamChanged(epoch) => (self.told_stream, self.event) = (*epoch, 0),
             ClientEvent::ViewComplete => {
                 figures.complete_views += 1;
@@ -404,22 +404,31 @@ impl Check {
         false
     }
 
-    /// Events come once, in order, and of the stream that is shown (SPEC CTL3).
-    fn event(&mut self, event: &Event) {
+    /// Events come once, in order, none left out, and of the stream that is shown (SPEC CTL3).
+    fn event(&mut self, event: &Event, client: &Client, figures: &Figures) {
         let Some((stream, number)) = event_number(&event.payload) else {
+            let bytes = &event.payload;
             return self
                 .found
-                .push(format!("an event came with other bytes: {:?}", event.payload));
+                .push(format!("an event came with other bytes: {bytes:?}"));
         };
+        let last = self.event;
         if stream != u64::from(self.told_stream) {
             let shown = self.told_stream;
             self.found.push(format!(
                 "event {number} of stream {stream} was delivered in stream {shown}"
             ));
-        } else if number <= self.event {
+        } else if number <= last {
             self.found
-                .push(format!("event {number} was delivered after event {}", self.event));
+                .push(format!("event {number} was delivered after event {last}"));
         } else {
+            // Full queues are counted; nothing else may lose one.
+            let counted = client.statistics().events_dropped + figures.messages_dropped;
+            if last > 0 && number > last + 1 && counted == 0 {
+                self.found.push(format!(
+                    "event {number} was delivered after event {last}, none between"
+                ));
+            }
             self.event = number;
         }
     }
@@ -460,7 +469,7 @@ impl Check {
     }
 
     /// The end: links were clean long enough, so everything must be there and nothing else.
-    pub fn end(&mut self, client: &Client, truth: &Truth, figures: &mut Figures) {
+    pub fn end(&mut self, client: &Client, truth: &Truth, last_event: u64, figures: &mut Figures) {
         let Some(frame) = truth.newest() else { return };
         let mut shown: HashMap<Entity, _, EntityHasher> = client
             .display()
@@ -489,6 +498,13 @@ impl Check {
             figures.ghosts += 1;
             self.found
                 .push(format!("entity {entity} is shown at the end and does not live"));
+        }
+        let counted = client.statistics().events_dropped + figures.messages_dropped;
+        if self.event > 0 && self.event < last_event && counted == 0 {
+            let event = self.event;
+            self.found.push(format!(
+                "event {event} was the last to be delivered, of {last_event}"
+            ));
         }
         if self.newest.is_none_or(|(tick, _)| tick != frame.tick) {
             self.found.push(format!(

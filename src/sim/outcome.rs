@@ -61,6 +61,7 @@ pub struct Figures {
     pub looks_behind: u64,
     pub looks_undead: u64,
     pub records_omitted: u64,
+    pub messages_dropped: u64,
     pub mismatches: u64,
     pub missing: u64,
     pub ghosts: u64,
@@ -106,7 +107,7 @@ pub struct Figures {
 impl Figures {
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Figures) {
-        let sums: [(&mut u64, u64); 38] = [
+        let sums: [(&mut u64, u64); 39] = [
             (&mut self.runs, other.runs),
             (&mut self.client_us, other.client_us),
             (&mut self.sessions, other.sessions),
@@ -145,6 +146,7 @@ impl Figures {
             (&mut self.looks_behind, other.looks_behind),
             (&mut self.looks_undead, other.looks_undead),
             (&mut self.records_omitted, other.records_omitted),
+            (&mut self.messages_dropped, other.messages_dropped),
         ];
         for (mine, theirs) in sums {
             *mine += theirs;

@@ -316,8 +316,8 @@ impl Player {
         }
     }
 
-    /// The run is over: what is missing is found.
-    pub fn end(&mut self, now_us: u64, truth: &Truth, figures: &mut Figures) {
+    /// The run is over: what is missing is found. `last_event`: the number of the stream's last event.
+    pub fn end(&mut self, now_us: u64, truth: &Truth, last_event: u64, figures: &mut Figures) {
         figures.datagrams_lost += self.down.counts().lost + self.up.counts().lost;
         let Some(mut session) = self.session.take() else {
             return;
@@ -325,7 +325,7 @@ impl Player {
         if !session.leaving {
             let state = session.client.state();
             if state == SessionState::Connected {
-                session.check.end(&session.client, truth, figures);
+                session.check.end(&session.client, truth, last_event, figures);
             } else {
                 session.check.stranded(state);
             }

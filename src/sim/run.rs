@@ -237,7 +237,9 @@ impl Run {
                 self.flush();
             }
             self.flush();
-            self.outcome.figures.records_omitted = self.shard.counters().records_omitted;
+            let counters = self.shard.counters();
+            self.outcome.figures.records_omitted = counters.records_omitted;
+            self.outcome.figures.messages_dropped = counters.messages_dropped;
         }
         for what in self.upstream.take_complaints() {
             self.fail(None, what);
@@ -383,7 +385,9 @@ impl Run {
             self.fail(None, what);
         }
         for index in 0..self.players.len() {
-            self.players[index].end(self.now_us, &self.upstream.truth, &mut self.outcome.figures);
+            let Upstream { truth, .. } = &self.upstream;
+            let last_event = self.upstream.last_event();
+            self.players[index].end(self.now_us, truth, last_event, &mut self.outcome.figures);
             self.gather(index);
         }
         let figures = &mut self.outcome.figures;

@@ -226,7 +226,7 @@ impl World {
             self.refused.extend(outcome.err());
         }
         for observation in &update.observed {
-            let outcome = self.observe(observation, update.keyframe);
+            let outcome = self.observe(observation);
             self.refused.extend(outcome.err());
         }
         for extras in &update.extras {
@@ -477,7 +477,7 @@ impl World {
         Some(slot)
     }
 
-    fn observe(&mut self, observation: &Observation, keyframe: bool) -> Result<(), Refusal> {
+    fn observe(&mut self, observation: &Observation) -> Result<(), Refusal> {
         let entity = observation.entity;
         let (slot, mut record) = self.alive_slot("observation", entity)?;
         if observation.segment < record.segment {
@@ -488,8 +488,6 @@ impl World {
             record.segment = observation.segment;
             record.segment_us = observation.segment_us;
             record.motion = None;
-        } else if keyframe && record.motion.is_none() {
-            record.segment_us = observation.segment_us;
         }
         if let Some(motion) = observation.motion {
             motion

@@ -212,7 +212,7 @@ impl WindowModel {
         let all = (1u8 << count) - 1;
         for keep in 1..=all {
             let fits = keep.count_ones() as usize <= self.size.commit_max;
-            let meant = !self.has(Fault::CommitKeepsAll) || (keep == all && count == self.size.slots);
+            let meant = !self.has(Fault::CommitKeepsAll) || keep == all;
             if fits && meant {
                 actions.push(Action::Advance { keep });
             }
@@ -378,19 +378,19 @@ impl stateright::Model for WindowModel {
         type Model = WindowModel;
         let mut properties = vec![
             Property::always("safe", |_: &Model, state: &State| state.broken.is_none()),
-            Property::sometimes("the window is full", |_, state| state.client.is_full()),
-            Property::sometimes("a commit is on its way", |_, state| {
+            Property::sometimes("the window is full", |_: &Model, state: &State| state.client.is_full()),
+            Property::sometimes("a commit is on its way", |_: &Model, state: &State| {
                 state.relay.open_commit().is_some() && state.client_tag().1 == state.confirmed()
             }),
-            Property::sometimes("a commit is taken and not yet confirmed", |_, state| {
+            Property::sometimes("a commit is taken and not yet confirmed", |_: &Model, state: &State| {
                 state.relay.open_commit().is_some() && state.client_tag().1 > state.confirmed()
             }),
-            Property::sometimes("a commit is confirmed", |_, state| {
+            Property::sometimes("a commit is confirmed", |_: &Model, state: &State| {
                 state.relay.session_epoch() == 1 && state.confirmed() == 2
             }),
         ];
         if self.size.lease {
-            properties.push(Property::sometimes("a full client is an epoch behind", |_, state| {
+            properties.push(Property::sometimes("a full client is an epoch behind", |_: &Model, state: &State| {
                 state.client.session_epoch() < state.relay.session_epoch() && state.client.is_full()
             }));
         }

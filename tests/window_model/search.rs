@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use stateright::Model;
 
 use crate::model::{Action, WindowModel};
-use crate::state::{Broken, State};
+use crate::state::{Broken, ClientTable, Entry, State, client_tables};
 
 /// What a state is told apart by.
 pub fn fingerprint(state: &State) -> u64 {
@@ -41,7 +41,7 @@ pub mod mark {
     pub const LOST: u8 = 2;
     /// Both ends are in one epoch and generation, and the relay may name a table that is as it should be.
     pub const HEALTHY: u8 = 4;
-    /// The client's next ordinary step may be into a new generation or epoch: it frees slots.
+    /// An ordinary step may free a slot of the client.
     pub const FREES: u8 = 8;
     /// Not lost.
     pub const WHOLE: u8 = 16;
@@ -56,6 +56,13 @@ fn marks(model: &WindowModel, state: &State) -> u8 {
     let healthy = level && !open && !lost && !model.usable(state).is_empty();
     let lost = if lost { mark::LOST } else { mark::WHOLE };
     u8::from(full) * mark::FULL | lost | u8::from(healthy) * mark::HEALTHY
+}
+
+/// True when a step takes the client into a new generation or epoch, and something it held is gone.
+fn frees(before: &State, after: &State) -> bool {
+    let left = client_tables(&after.client);
+    let gone = |table: &(Entry, ClientTable)| left.iter().all(|(known, _)| known.id != table.0.id);
+    after.client_tag() > before.client_tag() && client_tables(&before.client).iter().any(gone)
 }
 
 impl Graph {
@@ -86,7 +93,7 @@ impl Graph {
                     continue;
                 };
                 graph.steps += 1;
-                let frees = ordinary && next.client_tag() > state.client_tag();
+                let frees = ordinary && frees(&state, &next);
                 let to = match numbers.entry(fingerprint(&next)) {
                     Place::Occupied(known) => *known.get(),
                     Place::Vacant(place_of) => {
