@@ -58,7 +58,8 @@ fn close(pair: &mut Pair) -> (usize, usize) {
     assert!(pair.client.poll_transmit(pair.now_us, &mut bytes));
     let mut outbox = MemoryOutbox::default();
     let before = HELD.with(Cell::get);
-    pair.shard.receive(pair.now_us, pair.path, &mut bytes, &mut outbox);
+    pair.shard
+        .receive(pair.now_us, pair.path, &mut bytes, &mut outbox);
     let after = HELD.with(Cell::get);
     assert_eq!(pair.shard.open(), 0);
     (usize::try_from(before - after).unwrap(), tables)
@@ -76,7 +77,9 @@ const REST_MAX: usize = 16 * KIB;
 #[test]
 fn win9_a_client_that_sees_everything_costs_little() {
     let mut pair = Pair::new(1000, Tick(1));
-    pair.run(200, |tick, n| moved(tick, (0..1000u32).filter(|id| (id + n) % 9 == 0), n));
+    pair.run(200, |tick, n| {
+        moved(tick, (0..1000u32).filter(|id| (id + n) % 9 == 0), n)
+    });
     pair.assert_equal();
     let (all, tables) = close(&mut pair);
     println!("a client that sees everything: {all} bytes in all, {tables} of tables");
@@ -88,8 +91,14 @@ fn win9_a_client_that_sees_everything_costs_little() {
 /// that all 32 places hold a table of their own.
 #[test]
 fn threats_62_the_worst_client_costs_at_most_its_bound() {
-    let limits = WindowLimits { ask_at: usize::MAX, ..WindowLimits::default() };
-    let settings = ClientSettings { limits, ..ClientSettings::default() };
+    let limits = WindowLimits {
+        ask_at: usize::MAX,
+        ..WindowLimits::default()
+    };
+    let settings = ClientSettings {
+        limits,
+        ..ClientSettings::default()
+    };
     let mut pair = Pair::with_client(1000, Tick(1), settings);
     pair.lose = |index| index % 7 == 3;
     pair.run(60, |tick, n| moved(tick, 0..1000u32, n));
@@ -105,8 +114,14 @@ fn threats_62_the_worst_client_costs_at_most_its_bound() {
 /// A client that acknowledges nothing, with events waiting for it.
 #[test]
 fn faults_39_a_client_that_acknowledges_nothing_costs_at_most_its_bound() {
-    let limits = WindowLimits { ask_at: usize::MAX, ..WindowLimits::default() };
-    let settings = ClientSettings { limits, ..ClientSettings::default() };
+    let limits = WindowLimits {
+        ask_at: usize::MAX,
+        ..WindowLimits::default()
+    };
+    let settings = ClientSettings {
+        limits,
+        ..ClientSettings::default()
+    };
     let mut pair = Pair::with_client(1000, Tick(1), settings);
     pair.run(20, |tick, n| moved(tick, 0..1000u32, n));
     pair.mute = true;
@@ -122,9 +137,15 @@ fn faults_39_a_client_that_acknowledges_nothing_costs_at_most_its_bound() {
         update.events = vec![event; 10];
         update
     });
-    assert!(pair.shard.counters().messages_dropped > 0, "more events than the stream may hold");
+    assert!(
+        pair.shard.counters().messages_dropped > 0,
+        "more events than the stream may hold"
+    );
     pair.mute = false;
     let (all, tables) = close(&mut pair);
     println!("a client that acknowledges nothing: {all} bytes in all, {tables} of tables");
-    assert!(tables <= TABLES_MAX && all <= TABLES_MAX + REST_MAX, "{all} {tables}");
+    assert!(
+        tables <= TABLES_MAX && all <= TABLES_MAX + REST_MAX,
+        "{all} {tables}"
+    );
 }

@@ -61,7 +61,8 @@ const fn lossy(down: usize, up: usize) -> Network {
 
 /// Everything that can come between: a damaged table, a lease over, a full state asked for, a new session.
 const DISTURBED: Size = Size {
-    lease: true,
+    epochs: true,
+    expiry: true,
     damage: true,
     request: true,
     reconnect: true,
@@ -110,7 +111,10 @@ fn live(name: &str, size: Size) -> usize {
         let stuck = graph.stuck(from, goal);
         if let Some(first) = stuck.first() {
             let story = graph.story(&model, *first);
-            panic!("{name}: {what}: not from {} states, such as\n{story}", stuck.len());
+            panic!(
+                "{name}: {what}: not from {} states, such as\n{story}",
+                stuck.len()
+            );
         }
     }
     assert!(full > 0 && (lost > 0 || !size.damage));
@@ -149,7 +153,7 @@ fn safe_with_three_slots() {
 #[test]
 fn safe_with_epochs() {
     let size = |ids| Size {
-        lease: true,
+        epochs: true,
         network: persist(ids, 3, 2),
         ..Size::SMALL
     };
@@ -195,7 +199,7 @@ fn live_when_overtaken() {
     let size = |slots, network| Size {
         slots,
         network,
-        lease: true,
+        epochs: true,
         ..Size::SMALL
     };
     live("endless, K=2, lease, 2 + 1 in flight", size(2, lossy(2, 1)));
@@ -259,7 +263,7 @@ fn the_reduction_is_a_bisimulation() {
 fn two_explorers_agree() {
     let size = Size {
         network: lossy(1, 1),
-        lease: true,
+        epochs: true,
         ..Size::SMALL
     };
     let graph = Graph::explore(&WindowModel::honest(size), MOST);
@@ -288,7 +292,8 @@ fn report_crosses_the_wire(said: &Said) {
     let mut bytes = Vec::new();
     report.encode(&mut bytes);
     let mut read = Report::default();
-    read.decode_into(&mut ByteReader::new(&bytes)).expect("what is said can be read");
+    read.decode_into(&mut ByteReader::new(&bytes))
+        .expect("what is said can be read");
     assert_eq!(read, report);
 }
 
@@ -298,7 +303,7 @@ fn what_is_in_flight_crosses_the_wire() {
     let size = Size {
         parts: &[1, 2],
         network: persist(3, 2, 2),
-        lease: true,
+        epochs: true,
         damage: true,
         ..Size::SMALL
     };
@@ -308,8 +313,14 @@ fn what_is_in_flight_crosses_the_wire() {
         states = states.iter().flat_map(|state| model.next_states(state)).collect();
         states.sort_by_cached_key(search::fingerprint);
         states.dedup_by_key(|state| search::fingerprint(state));
-        states.iter().flat_map(|state| &state.down).for_each(crosses_the_wire);
-        states.iter().flat_map(|state| &state.up).for_each(report_crosses_the_wire);
+        states
+            .iter()
+            .flat_map(|state| &state.down)
+            .for_each(crosses_the_wire);
+        states
+            .iter()
+            .flat_map(|state| &state.up)
+            .for_each(report_crosses_the_wire);
     }
     assert!(states.len() > 1000);
 }
@@ -340,7 +351,11 @@ fn find(fault: Fault, size: Size) -> Found {
     } else {
         panic!("{fault:?} was not found in {} states", graph.states());
     };
-    println!("{fault:?}: {found:?}, {} states\n{}", graph.states(), graph.story(&model, state));
+    println!(
+        "{fault:?}: {found:?}, {} states\n{}",
+        graph.states(),
+        graph.story(&model, state)
+    );
     found
 }
 
@@ -351,7 +366,7 @@ const FEW: Size = Size {
 };
 /// The same with epochs at any moment.
 const EPOCHS: Size = Size {
-    lease: true,
+    epochs: true,
     network: persist(4, 4, 3),
     ..Size::SMALL
 };
@@ -418,7 +433,7 @@ faults! {
     fault_reported_dropped: ReportedDropped in FEW => Found::Broken(Broken::ReportedDropped, 7);
     fault_old_session_taken: OldSessionTaken in Size { reconnect: true, ..FEW }
         => Found::Broken(Broken::NeedlessRefusal, 8);
-    fault_commit_keeps_all: CommitKeepsAll in Size { commit_max: 2, ..ENDLESS } => Found::Full(0);
+    fault_commit_keeps_all: CommitKeepsAll in Size { commit_max: 2, ..ENDLESS } => Found::Full(7);
     fault_nothing_said_at_full: NothingSaidAtFull in ENDLESS => Found::Full(5);
     fault_refusal_unsaid: RefusalUnsaid in Size { damage: true, ..ENDLESS } => Found::Lost(5);
     fault_refusal_said_once: RefusalSaidOnce in Size { damage: true, ..ENDLESS } => Found::Lost(11);
@@ -427,6 +442,115 @@ faults! {
     fault_reported_once: ReportedOnce in ENDLESS => Found::Full(7);
     fault_complete_only: CompleteOnly in Size { parts: &[2], network: lossy(2, 1), ..ENDLESS } => Found::Full(6);
     fault_absence_is_freed: AbsenceIsFreed in Size { network: lossy(1, 2), ..ENDLESS } => Found::Full(11);
-    fault_lease_drops_only: LeaseDropsOnly in Size { lease: true, ..ENDLESS } => Found::Full(8);
+    fault_lease_drops_only: LeaseDropsOnly in Size { expiry: true, ..ENDLESS } => Found::Full(8);
     fault_nothing_usable_ignored: NothingUsableIgnored in ENDLESS => Found::Full(9);
+}
+
+fn cpu() -> f64 {
+    std::fs::read_to_string("/proc/thread-self/schedstat")
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap()
+        .parse::<f64>()
+        .unwrap()
+        / 1e9
+}
+#[test]
+#[ignore]
+fn tune() {
+    let base = Size::SMALL;
+    println!("state {} B", size_of::<state::State>());
+    let p2 = Size {
+        parts: &[2],
+        hold_back: true,
+        ..base
+    };
+    for (name, size) in [
+        (
+            "2p disturbed 2,1",
+            Size {
+                parts: &[2],
+                hold_back: true,
+                ..DISTURBED
+            },
+        ),
+        ("2p lease 2,1", Size { epochs: true, ..p2 }),
+        ("2p damage 2,1", Size { damage: true, ..p2 }),
+        ("K3 2p 2,1", Size { slots: 3, ..p2 }),
+        (
+            "K2 2p 3,1",
+            Size {
+                network: lossy(3, 1),
+                ..p2
+            },
+        ),
+        (
+            "K2 2p 2,2",
+            Size {
+                network: lossy(2, 2),
+                ..p2
+            },
+        ),
+        (
+            "K2 disturbed 1,2",
+            Size {
+                network: lossy(1, 2),
+                ..DISTURBED
+            },
+        ),
+        (
+            "K2 disturbed 2,1",
+            Size {
+                network: lossy(2, 1),
+                ..DISTURBED
+            },
+        ),
+        (
+            "K2 lease 2,2",
+            Size {
+                epochs: true,
+                network: lossy(2, 2),
+                ..base
+            },
+        ),
+        (
+            "K2 3,1",
+            Size {
+                network: lossy(3, 1),
+                ..base
+            },
+        ),
+        (
+            "K3 2,1",
+            Size {
+                slots: 3,
+                network: lossy(2, 1),
+                ..base
+            },
+        ),
+        (
+            "K3 1,2",
+            Size {
+                slots: 3,
+                network: lossy(1, 2),
+                ..base
+            },
+        ),
+    ] {
+        let t = cpu();
+        let model = WindowModel::honest(size);
+        let r = std::panic::catch_unwind(|| Graph::explore(&model, 12_000_000));
+        let Ok(graph) = r else {
+            println!("{name}: too many {:.1}", cpu() - t);
+            continue;
+        };
+        println!(
+            "{name}: {} states {} steps {:?} {:.1} s",
+            graph.states(),
+            graph.steps,
+            graph.broken,
+            cpu() - t
+        );
+    }
 }

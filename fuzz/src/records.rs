@@ -42,7 +42,7 @@ fn rate(tape: &mut Tape<'_>, step: f64) -> Rate {
     let highest = match tape.below(4) {
         0 => 2500,
         1 => RATE_HIGHEST,
-        _ => 1 + (tape.u32() % RATE_HIGHEST >> tape.below(17)),
+        _ => 1 + ((tape.u32() % RATE_HIGHEST) >> tape.below(17)),
     };
     Rate::new(f64::from(highest) * step, step).unwrap()
 }

@@ -60,7 +60,7 @@ pub fn relay_payload() -> Vec<Vec<u8>> {
     let mut ink = Ink::default();
     ink.u8(0).u8(20);
     for step in 0..40u8 {
-        ink.u8(0).u8(0).u8(0x30 | step % 2 * 4).u8(3).u8(0).u8(0).u8(0);
+        ink.u8(0).u8(0).u8(0x30 | (step % 2 * 4)).u8(3).u8(0).u8(0).u8(0);
     }
     seeds.push(ink.0);
     // Reports only some parts, and asks all the time; frames are skipped in between.
@@ -72,7 +72,7 @@ pub fn relay_payload() -> Vec<Vec<u8>> {
             .u8(0x1C)
             .u8(step)
             .u8(3)
-            .u8(0xE1 | step * 2)
+            .u8(0xE1 | (step * 2))
             .u8(0)
             .u8(0);
         if step % 5 == 4 {

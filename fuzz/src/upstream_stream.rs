@@ -63,7 +63,7 @@ fn at_the_relay(tape: &mut Tape<'_>) {
             stage_schema(2)
         },
     ];
-    let (mut run, mut number, mut server_us) = ((1, 1), 0, 0);
+    let (mut run, mut number, mut server_us) = ((1u64, 1), 0u64, 0);
     let mut greeting = relay.subscriber.start();
     assert!(ToOrigin::decode(&greeting.split_off(4)).is_ok());
     relay.say(&hello(run, &schemas[0]), tape);
@@ -73,7 +73,7 @@ fn at_the_relay(tape: &mut Tape<'_>) {
         }
         let bytes = match tape.below(8) {
             0..=3 => {
-                number += 1;
+                number = number.saturating_add(1);
                 server_us += 50_000 * u64::from(tape.below(4));
                 let schema = relay
                     .world
@@ -103,10 +103,9 @@ fn at_the_relay(tape: &mut Tape<'_>) {
             },
             _ => {
                 relay.reconnect();
-                run = (
-                    run.0 + u64::from(tape.below(3)) - u64::from(tape.one_in(5)),
-                    u64::from(tape.below(3)),
-                );
+                run.0 = run.0.saturating_add(u64::from(tape.below(3)));
+                run.0 = run.0.saturating_sub(u64::from(tape.one_in(5)));
+                run.1 = u64::from(tape.below(3));
                 let schema = &schemas[tape.below(2) as usize];
                 let mut bytes = hello(run, schema);
                 if tape.one_in(3) {
@@ -299,7 +298,7 @@ fn update(
     world: Option<&World>,
 ) -> TickUpdate {
     match tape.below(8) {
-        6 => *number += u64::from(tape.below(4)),
+        6 => *number = number.saturating_add(u64::from(tape.below(4))),
         7 => *number = tape.u64(),
         _ => {}
     }

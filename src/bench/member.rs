@@ -8,15 +8,16 @@ use mio::net::UdpSocket;
 use ring::rand::SecureRandom;
 
 use super::ending::EndCheck;
-use super::oracle::{Oracle, View};
+use super::marks::{Marks, PartTaken};
+use super::oracle::Oracle;
 use super::series::Series;
 use super::surroundings::{Surroundings, mix, open_socket, send};
 use super::tally::add_links;
+use super::view::View;
 use crate::client::inbox::ClientEvent;
 use crate::client::session::{Client, SessionState};
 use crate::impairment::link::Link;
 use crate::impairment::settings::ImpairmentSettings;
-use crate::limits::WINDOW_ASK_AT;
 
 /// Datagrams taken from one socket before others have their turn: a tick's, or a good part of a joining one's.
 const BURST: usize = 16;
@@ -53,30 +54,14 @@ pub struct Member {
     watched: bool,
     links: Option<(Link, Link)>,
     phase: Phase,
-    begun_us: u64,
     heard_us: u64,
     refused: bool,
     /// When a snapshot was shown last; a broken session's pause is a gap too.
     shown_at_us: Option<u64>,
     shown_us: Option<(u32, u64)>,
-    asked_us: Option<u64>,
-    unhealed: u64,
     table_us: u64,
     end: Option<EndCheck>,
     marks: Marks,
-}
-
-/// Counters of the client as they were after the last datagram.
-#[derive(Clone, Copy, Default)]
-struct Marks {
-    parts: u64,
-    late: u64,
-    snapshots: u64,
-    advances: u64,
-    epochs: u64,
-    mismatches: u64,
-    joined: bool,
-    complete: bool,
 }
 
 impl Member {
@@ -103,13 +88,10 @@ impl Member {
             watched,
             links,
             phase: Phase::Waiting(start_us),
-            begun_us: start_us,
             heard_us: start_us,
             refused: false,
             shown_at_us: None,
             shown_us: None,
-            asked_us: None,
-            unhealed: 0,
             table_us: start_us + mix(seed) % TABLE_CHECK_US,
             end: None,
             marks: Marks::default(),
@@ -229,9 +211,9 @@ impl Member {
         self.client = Client::new(around.settings.clone(), nonce, now_us);
         self.view = View::new(self.index, self.watched);
         self.phase = Phase::Running;
-        (self.begun_us, self.heard_us, self.refused) = (now_us, now_us, false);
-        (self.shown_us, self.asked_us, self.unhealed) = (None, None, 0);
-        self.marks = Marks::default();
+        (self.heard_us, self.refused) = (now_us, false);
+        self.shown_us = None;
+        self.marks = Marks::new(now_us);
     }
 
     fn take_links(&mut self, now_us: u64, around: &mut Surroundings) {
@@ -292,59 +274,27 @@ impl Member {
         tally.bytes += datagram.len() as u64;
         tally.series.record(Series::PacketBytes, datagram.len() as u64);
         self.client.receive(now_us, datagram);
-        let (statistics, marks) = (self.client.statistics(), &mut self.marks);
-        if statistics.digest_mismatches > marks.mismatches {
-            self.unhealed += statistics.digest_mismatches - marks.mismatches;
-            marks.mismatches = statistics.digest_mismatches;
+        if let Some(part) = self.marks.note(self.client.statistics(), tally) {
+            self.shown(part, around);
         }
-        if statistics.parts_received == marks.parts {
-            return;
-        }
-        marks.parts = statistics.parts_received;
-        let late = statistics.parts_late > core::mem::replace(&mut marks.late, statistics.parts_late);
-        if statistics.epochs_begun > core::mem::replace(&mut marks.epochs, statistics.epochs_begun) {
-            tally.digest_healed += core::mem::take(&mut self.unhealed);
-        }
-        let newer = statistics.snapshots_received
-            > core::mem::replace(&mut marks.snapshots, statistics.snapshots_received);
-        self.shown(late, newer, around);
     }
 
     /// A part was taken: measures and has it judged.
-    fn shown(&mut self, late: bool, newer: bool, around: &mut Surroundings) {
+    fn shown(&mut self, part: PartTaken, around: &mut Surroundings) {
         let now_us = crate::net::clock::monotonic_us();
         let measures = now_us < around.clean_us;
         let Surroundings { oracle, tally, .. } = around;
-        let statistics = self.client.statistics();
-        if newer {
-            tally.series.record(Series::Slots, statistics.slots_in_use);
-            let period_us = self
-                .client
-                .schema()
-                .map_or(0, |schema| u64::from(schema.tick_period_us));
-            if let Some(before_us) = self.shown_at_us.replace(now_us)
-                && measures
-            {
-                tally
-                    .series
-                    .record_schedule(Series::Gap, now_us - before_us, period_us);
-            }
-        }
-        if statistics.advances_applied
-            > core::mem::replace(&mut self.marks.advances, statistics.advances_applied)
+        self.marks.measure(part, self.client.statistics(), now_us, tally);
+        if part.newer
+            && let Some(before_us) = self.shown_at_us.replace(now_us)
+            && measures
         {
-            if let Some(asked_us) = self.asked_us.take() {
-                tally.series.record(Series::Advance, now_us - asked_us);
-            }
-        } else if self.asked_us.is_none() && statistics.slots_in_use >= WINDOW_ASK_AT as u64 {
-            self.asked_us = Some(now_us);
+            let period_us = self.client.schema().map_or(0, |schema| schema.tick_period_us);
+            tally
+                .series
+                .record_schedule(Series::Gap, now_us - before_us, u64::from(period_us));
         }
-        if !core::mem::replace(&mut self.marks.joined, true) {
-            tally.series.record(Series::Joined, now_us - self.begun_us);
-        }
-        if statistics.view_complete_us.is_some() && !core::mem::replace(&mut self.marks.complete, true) {
-            tally.series.record(Series::Complete, now_us - self.begun_us);
-        }
+        let late = part.late;
         let time = self
             .client
             .newest()

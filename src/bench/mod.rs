@@ -9,6 +9,7 @@
 //! (FAULTS 54, 96, 110).
 
 pub mod ending;
+mod marks;
 pub mod member;
 pub mod merge;
 pub mod oracle;
@@ -27,3 +28,4 @@ pub mod threshold;
 pub mod trail;
 pub mod truth;
 pub mod verdict;
+pub mod view;

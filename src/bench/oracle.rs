@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use super::ending::{EndCheck, differences, end_check};
 use super::series::{Series, SeriesSet};
-use super::trail::EventTrail;
 use super::truth::{Absence, SlotHints, TruthLog, TruthReader};
+use super::view::{Part, View, Waiting};
 use crate::client::display::ShownKind;
 use crate::client::session::Client;
 use crate::client::table::TableView;
@@ -41,61 +41,6 @@ pub struct OracleCounts {
     pub unchecked: u64,
     /// The first few differences.
     pub examples: Vec<String>,
-}
-
-/// What the oracle knows of one session.
-#[derive(Debug, Default)]
-pub struct View {
-    /// Which client, for words.
-    pub client: u32,
-    /// What it has been told of events.
-    pub trail: EventTrail,
-    relay_stream: u32,
-    least_stream: u32,
-    truth_stream: Option<u32>,
-    /// By slot the frame of the last record; kept for some clients only.
-    watched: Option<Vec<u64>>,
-}
-
-impl View {
-    /// A new session of `client`. `watched`: how long each of its entities waits for its next record is measured.
-    #[must_use]
-    pub fn new(client: u32, watched: bool) -> View {
-        View {
-            client,
-            watched: watched.then(Vec::new),
-            ..View::default()
-        }
-    }
-
-    /// The truth's stream, once known.
-    #[must_use]
-    pub fn stream(&self) -> Option<u32> {
-        self.truth_stream
-    }
-}
-
-/// A check that waits for the truth.
-struct Waiting {
-    client: u32,
-    stream: Option<u32>,
-    least_stream: u32,
-    /// `None` for a part of an older snapshot, whose time is not known, only that it is before `newest_us`.
-    server_us: Option<u64>,
-    newest_us: u64,
-    came_us: u64,
-    fresh: bool,
-    entries: Vec<Entry>,
-}
-
-/// What a client received, as far as the oracle needs it.
-struct Part<'a> {
-    client: u32,
-    server_us: Option<u64>,
-    newest_us: u64,
-    now_us: u64,
-    fresh: bool,
-    entries: &'a [Entry],
 }
 
 /// What became of a check.

@@ -166,7 +166,7 @@ fn headline(plan: &Plan) -> String {
 
 /// Prints the summary, writes the report.
 pub(super) fn conclude(report: &Report, file: Option<&Path>) -> anyhow::Result<Outcome> {
-    print!("{}", summary(report));
+    say!("{}", summary(report).trim_end());
     if let Some(file) = file {
         write(report, file)?;
     }
@@ -199,7 +199,7 @@ fn run_merge(args: &Merge) -> anyhow::Result<Outcome> {
     match &args.report {
         Some(file) => conclude(&sum, Some(file)),
         None => {
-            print!("{}", sum.to_json()?);
+            say!("{}", sum.to_json()?.trim_end());
             Ok(if sum.verdict.ok {
                 Outcome::Success
             } else {

@@ -27,7 +27,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let settings = RelaySettings::load(&PartialSettings::default(), Some(&args.config))
         .map_err(|error| UsageError(error.to_string()))?;
-    println!(
+    say!(
         "{} is valid: clients at {}, admin at {}, upstream {}, shards {}",
         args.config.display(),
         settings.listen,

@@ -6,6 +6,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// Prints a line; whoever reads no more ends the program quietly.
+macro_rules! say {
+    ($($part:tt)*) => { $crate::cli::print_line(format_args!($($part)*)) };
+}
+
 pub mod bench;
 pub mod check;
 pub mod demo;
@@ -55,6 +60,16 @@ pub enum Outcome {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);
+
+/// Prints a line to standard output. Where nobody reads it any more (`ackline demo | head`), or the disk is full,
+/// the program ends with 1: there is nobody left to tell.
+fn print_line(line: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
+        std::process::exit(1);
+    }
+}
 
 /// Parses the command line and runs the subcommand.
 #[must_use]

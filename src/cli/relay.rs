@@ -49,7 +49,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let settings = RelaySettings::load(&args.settings, args.config.as_deref())
         .map_err(|error| UsageError(error.to_string()))?;
     if args.print_config {
-        print!("{}", toml::to_string(&settings.shown())?);
+        say!("{}", toml::to_string(&settings.shown())?.trim_end());
         return Ok(Outcome::Success);
     }
     logging::begin(&settings.log, settings.log_format);

@@ -79,11 +79,11 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         .unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
     let mut all = play(&args, &settings, jobs);
     all.failures.sort_by_key(|failure| (failure.seed, failure.at_us));
-    print!("{all}");
+    say!("{}", all.to_string().trim_end());
     match all.seeds().first() {
         None => Ok(Outcome::Success),
         Some(seed) => {
-            println!("replay with: {}", replay(std::env::args(), *seed));
+            say!("replay with: {}", replay(std::env::args(), *seed));
             Ok(Outcome::Failed)
         }
     }

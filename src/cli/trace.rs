@@ -40,9 +40,9 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let Command::Info { file, json } = args.command;
     let info = TraceInfo::load(file).map_err(|error| UsageError(error.to_string()))?;
     if json {
-        println!("{}", serde_json::to_string_pretty(&info)?);
+        say!("{}", serde_json::to_string_pretty(&info)?);
     } else {
-        println!("{info}");
+        say!("{info}");
     }
     Ok(Outcome::Success)
 }

@@ -255,8 +255,9 @@ impl Display {
                         Departure::LeftView => Absence::LeftView,
                         Departure::Hidden => Absence::Hidden,
                     };
-                    if let Some(record) = base(*slot) {
-                        self.remove(moment, *slot, absence, record);
+                    match base(*slot) {
+                        Some(record) => self.remove(moment, *slot, absence, record),
+                        None => self.remove_shown(moment, *slot, absence),
                     }
                 }
             }
@@ -368,6 +369,24 @@ impl Display {
         match absence {
             Absence::Destroyed { .. } => self.departed.remove(slot),
             _ => self.departed.insert(slot),
+        }
+    }
+
+    /// A removal of what no table has: it came by a snapshot that never became a baseline, if at all. Where it
+    /// never came, what names it later but is older stays out too.
+    fn remove_shown(&mut self, moment: Moment, slot: Slot, absence: Absence) {
+        match *self.place(slot) {
+            DisplayPlace::Known(known) => self.remove(moment, slot, absence, &known.record),
+            DisplayPlace::Gone(_) => {}
+            DisplayPlace::Never => {
+                let gone = Gone {
+                    entity: Entity::default(),
+                    absence: Absence::Unheard,
+                    as_of: moment.id,
+                    as_of_us: moment.server_us,
+                };
+                self.write(slot, DisplayPlace::Gone(gone));
+            }
         }
     }
 

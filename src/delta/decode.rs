@@ -132,11 +132,10 @@ impl Reader<'_> {
         if !self.bits.take_bit()? {
             return self.complete(base);
         }
-        let awake = self.bits.take_bit()?;
-        if base.is_none() {
-            return Err(DecodeError::NoSuchMember);
+        if !self.bits.take_bit()? {
+            return self.removed();
         }
-        if awake { Ok(Change::Awake) } else { self.removed() }
+        base.map(|_| Change::Awake).ok_or(DecodeError::NoSuchMember)
     }
 
     fn removed(&mut self) -> Result<Change, DecodeError> {

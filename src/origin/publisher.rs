@@ -181,11 +181,15 @@ fn leave_out(refused: &[Refusal], update: &mut TickUpdate) {
 fn item(refusal: &Refusal) -> Option<(&'static str, Entity)> {
     match *refusal {
         Refusal::TimeFell { .. } | Refusal::TimeTooLarge { .. } => None,
+        // A segment begins with an observation.
+        Refusal::Future {
+            what: "segment",
+            entity,
+            ..
+        } => Some(("observation", entity)),
         Refusal::NotAlive { what, entity }
         | Refusal::DeadGeneration { what, entity, .. }
-        | Refusal::Future { what, entity, .. } => {
-            Some((what, entity))
-        }
+        | Refusal::Future { what, entity, .. } => Some((what, entity)),
         Refusal::AlreadyAlive(entity)
         | Refusal::UnknownClass { entity, .. }
         | Refusal::WorldFull { entity, .. } => Some(("spawn", entity)),

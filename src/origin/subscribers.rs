@@ -240,7 +240,8 @@ impl Member {
             return self.refuse(Dropped::Malformed, RefuseCode::Malformed, text, now_us);
         }
         if !token.is_empty() && !same(token, &subscribe.token) {
-            let text = "the token is not the one this origin expects: give the subscriber the origin's token".to_owned();
+            let text = "the token is not the one this origin expects: give the subscriber the origin's token"
+                .to_owned();
             return self.refuse(Dropped::Token, RefuseCode::Token, text, now_us);
         }
         self.flags = Some(subscribe.flags);

@@ -109,6 +109,8 @@ impl Planned {
         let lives = matches!(frame.place(slot), Place::Live(_));
         let how = match base.known(slot, base_frame) {
             Known::Absent if lives => How::Complete,
+            // It may be shown, by a snapshot that never became a baseline; only an entry takes that away (CTL1).
+            Known::Absent if frame.changed_at(slot).is_after(base.tick()) => How::Removed,
             Known::Absent => return,
             _ if !lives => How::Removed,
             Known::Old => {
@@ -225,14 +227,80 @@ mod tests {
         let (mut world, first) = world(2, Tick(1));
         let mut arena = Arena::new(8);
         arena.publish(first);
-        let extras = |value| ExtraUpdate { entity: Entity { id: 1, generation: 0 }, mask: 1, values: [value; 8] };
+        let extras = |value| ExtraUpdate {
+            entity: Entity { id: 1, generation: 0 },
+            mask: 1,
+            values: [value; 8],
+        };
         for (step, value) in [(1u32, 5), (2, 0)] {
-            let update = TickUpdate { extras: vec![extras(value)], ..moved(u64::from(step), [], 0) };
+            let update = TickUpdate {
+                extras: vec![extras(value)],
+                ..moved(u64::from(step), [], 0)
+            };
             arena.publish(world.advance(Tick(1 + step), &update).unwrap());
         }
         let mut plan = Planned::default();
         assert!(plan.plan(&arena, Some(&Table::Whole(Tick(1))), &[]));
-        assert_eq!(plan.entries(), [PlannedEntry { slot: 1, how: How::Complete }]);
+        assert_eq!(
+            plan.entries(),
+            [PlannedEntry {
+                slot: 1,
+                how: How::Complete
+            }]
+        );
+        assert!(plan.plan(&arena, Some(&Table::Whole(Tick(3))), &[]));
+        assert_eq!(plan.entries(), []);
+    }
+
+    /// SPEC CTL1: who came and went since the base is removed by an entry: a client may show it.
+    #[test]
+    fn ctl1_who_came_and_went_since_the_base_is_removed() {
+        use crate::state::update::{Despawn, Spawn};
+        let (mut world, first) = world(2, Tick(1));
+        let mut arena = Arena::new(8);
+        arena.publish(first);
+        let entity = Entity { id: 9, generation: 0 };
+        let spawn = Spawn {
+            entity,
+            class: 0,
+            at_us: 1,
+        };
+        arena.publish(
+            world
+                .advance(
+                    Tick(2),
+                    &TickUpdate {
+                        spawned: vec![spawn],
+                        ..moved(1, [], 0)
+                    },
+                )
+                .unwrap(),
+        );
+        let despawn = Despawn {
+            entity,
+            at_us: 2,
+            reason: 0,
+        };
+        arena.publish(
+            world
+                .advance(
+                    Tick(3),
+                    &TickUpdate {
+                        despawned: vec![despawn],
+                        ..moved(2, [], 0)
+                    },
+                )
+                .unwrap(),
+        );
+        let mut plan = Planned::default();
+        assert!(plan.plan(&arena, Some(&Table::Whole(Tick(1))), &[]));
+        assert_eq!(
+            plan.entries(),
+            [PlannedEntry {
+                slot: 2,
+                how: How::Removed
+            }]
+        );
         assert!(plan.plan(&arena, Some(&Table::Whole(Tick(3))), &[]));
         assert_eq!(plan.entries(), []);
     }

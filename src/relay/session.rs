@@ -304,7 +304,13 @@ impl Session {
         let best = if self.whole {
             usable.max_by_key(|held| age(held.held))
         } else {
-            let progress = |table: &Table| if table.is_complete() { usize::MAX } else { table.members(arena) };
+            let progress = |table: &Table| {
+                if table.is_complete() {
+                    usize::MAX
+                } else {
+                    table.members(arena)
+                }
+            };
             usable.max_by_key(|held| (progress(&held.table), age(held.held)))
         };
         match best {

@@ -196,7 +196,8 @@ impl Shard {
                 session.complete_us.is_some() && session.stream_epoch_known == frame.stream_epoch
             };
             for session in self.sessions.iter_mut().flatten().filter(sees) {
-                self.counters.messages_dropped += u64::from(session.push(frame.stream_epoch, &bytes).is_err());
+                self.counters.messages_dropped +=
+                    u64::from(session.push(frame.stream_epoch, &bytes).is_err());
             }
         }
     }

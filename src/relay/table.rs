@@ -182,9 +182,13 @@ impl Table {
     /// are gone by now are no progress.
     #[must_use]
     pub fn members(&self, arena: &Arena) -> usize {
-        let (Some(newest), Some(own)) = (arena.newest(), arena.frame(self.tick())) else { return 0 };
+        let (Some(newest), Some(own)) = (arena.newest(), arena.frame(self.tick())) else {
+            return 0;
+        };
         let lives = newest.alive().iter();
-        lives.filter(|slot| self.known(*slot, own) != Known::Absent).count()
+        lives
+            .filter(|slot| self.known(*slot, own) != Known::Absent)
+            .count()
     }
 
     /// The digest of the table's records (SPEC DEC9); `None` when a record's frame has left the arena.
@@ -291,12 +295,28 @@ mod tests {
         arena.publish(first);
         let before = Table::Whole(Tick(1));
         assert_eq!(before.members(&arena), 4);
-        let dies = |id| Despawn { entity: Entity { id, generation: 0 }, at_us: 50, reason: 0 };
-        let update = TickUpdate { despawned: vec![dies(0), dies(1)], ..moved(50, [2], 7) };
+        let dies = |id| Despawn {
+            entity: Entity { id, generation: 0 },
+            at_us: 50,
+            reason: 0,
+        };
+        let update = TickUpdate {
+            despawned: vec![dies(0), dies(1)],
+            ..moved(50, [2], 7)
+        };
         let second = world.advance(Tick(2), &update).unwrap();
         arena.publish(std::sync::Arc::clone(&second));
-        assert_eq!((before.members(&arena), Table::Whole(Tick(2)).members(&arena)), (2, 2));
-        let partly = Table::build(&second, Some(&before), &contents(&[&[(0, true)], &[(1, true)]], false), 1, &arena);
+        assert_eq!(
+            (before.members(&arena), Table::Whole(Tick(2)).members(&arena)),
+            (2, 2)
+        );
+        let partly = Table::build(
+            &second,
+            Some(&before),
+            &contents(&[&[(0, true)], &[(1, true)]], false),
+            1,
+            &arena,
+        );
         assert_eq!((partly.members(&arena), partly.is_complete()), (2, true));
     }
 
@@ -319,7 +339,11 @@ mod tests {
         let later = Table::build(&frame, Some(&table), &sent, 2, &arena);
         assert_eq!(later, Table::Lost(Tick(4)), "nor what stands on it");
         let whole = Table::build(&frame, Some(&table), &sent, 3, &arena);
-        assert_eq!(whole, Table::Whole(Tick(4)), "all parts make the frame, whatever the base");
+        assert_eq!(
+            whole,
+            Table::Whole(Tick(4)),
+            "all parts make the frame, whatever the base"
+        );
     }
 
     #[test]

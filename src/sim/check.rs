@@ -381,7 +381,13 @@ impl Check {
     }
 
     /// Looks at what the game is told. True when the session ended.
-    pub fn told(&mut self, client: &Client, event: &ClientEvent, figures: &mut Figures) -> bool {
+    pub fn told(
+        &mut self,
+        client: &Client,
+        event: &ClientEvent,
+        truth: &Truth,
+        figures: &mut Figures,
+    ) -> bool {
         if self.watch.is_some() && !matches!(event, ClientEvent::World(_)) {
             let (epoch, generation) = (client.session_epoch(), client.generation());
             self.notes.push(format!(
@@ -389,7 +395,7 @@ impl Check {
             ));
         }
         match event {
-            ClientEvent::World(event) => self.event(event, client, figures),
+            ClientEvent::World(event) => self.event(event, client, truth, figures),
             ClientEvent::StreamChanged(epoch) => (self.told_stream, self.event) = (*epoch, 0),
             ClientEvent::ViewComplete => {
                 figures.complete_views += 1;
@@ -405,7 +411,7 @@ impl Check {
     }
 
     /// Events come once, in order, none left out, and of the stream that is shown (SPEC CTL3).
-    fn event(&mut self, event: &Event, client: &Client, figures: &Figures) {
+    fn event(&mut self, event: &Event, client: &Client, truth: &Truth, figures: &Figures) {
         let Some((stream, number)) = event_number(&event.payload) else {
             let bytes = &event.payload;
             return self
@@ -424,9 +430,10 @@ impl Check {
         } else {
             // Full queues are counted; nothing else may lose one.
             let counted = client.statistics().events_dropped + figures.messages_dropped;
-            if last > 0 && number > last + 1 && counted == 0 {
+            let next = truth.event_after(self.told_stream, last);
+            if last > 0 && next != Some(number) && counted == 0 {
                 self.found.push(format!(
-                    "event {number} was delivered after event {last}, none between"
+                    "event {number} was delivered after event {last}, and {next:?} was not"
                 ));
             }
             self.event = number;
@@ -469,7 +476,7 @@ impl Check {
     }
 
     /// The end: links were clean long enough, so everything must be there and nothing else.
-    pub fn end(&mut self, client: &Client, truth: &Truth, last_event: u64, figures: &mut Figures) {
+    pub fn end(&mut self, client: &Client, truth: &Truth, figures: &mut Figures) {
         let Some(frame) = truth.newest() else { return };
         let mut shown: HashMap<Entity, _, EntityHasher> = client
             .display()
@@ -500,10 +507,11 @@ impl Check {
                 .push(format!("entity {entity} is shown at the end and does not live"));
         }
         let counted = client.statistics().events_dropped + figures.messages_dropped;
-        if self.event > 0 && self.event < last_event && counted == 0 {
-            let event = self.event;
+        let next = truth.event_after(self.told_stream, self.event);
+        if let (Some(next), true) = (next, self.event > 0 && counted == 0) {
+            let last = self.event;
             self.found.push(format!(
-                "event {event} was the last to be delivered, of {last_event}"
+                "event {last} was the last to be delivered, and event {next} was not"
             ));
         }
         if self.newest.is_none_or(|(tick, _)| tick != frame.tick) {

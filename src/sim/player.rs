@@ -243,7 +243,7 @@ impl Player {
                 .as_ref()
                 .is_some_and(|session| now_us >= session.wake_us)
         {
-            self.transmit(now_us, figures);
+            self.transmit(now_us, truth, figures);
         }
     }
 
@@ -276,7 +276,7 @@ impl Player {
     }
 
     /// Sends what is due; fetches what the game is told.
-    fn transmit(&mut self, now_us: u64, figures: &mut Figures) {
+    fn transmit(&mut self, now_us: u64, truth: &Truth, figures: &mut Figures) {
         let Some(session) = self.session.as_mut() else {
             return;
         };
@@ -291,7 +291,7 @@ impl Player {
         self.scratch = out;
         let mut ended = false;
         while let Some(event) = session.client.poll_event() {
-            ended |= session.check.told(&session.client, &event, figures);
+            ended |= session.check.told(&session.client, &event, truth, figures);
         }
         let timer_us = session.client.next_timer().saturating_sub(self.plan.clock_us);
         session.wake_us = timer_us.max(now_us + 1);
@@ -316,8 +316,8 @@ impl Player {
         }
     }
 
-    /// The run is over: what is missing is found. `last_event`: the number of the stream's last event.
-    pub fn end(&mut self, now_us: u64, truth: &Truth, last_event: u64, figures: &mut Figures) {
+    /// The run is over: what is missing is found.
+    pub fn end(&mut self, now_us: u64, truth: &Truth, figures: &mut Figures) {
         figures.datagrams_lost += self.down.counts().lost + self.up.counts().lost;
         let Some(mut session) = self.session.take() else {
             return;
@@ -325,7 +325,7 @@ impl Player {
         if !session.leaving {
             let state = session.client.state();
             if state == SessionState::Connected {
-                session.check.end(&session.client, truth, last_event, figures);
+                session.check.end(&session.client, truth, figures);
             } else {
                 session.check.stranded(state);
             }

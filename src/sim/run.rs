@@ -385,9 +385,7 @@ impl Run {
             self.fail(None, what);
         }
         for index in 0..self.players.len() {
-            let Upstream { truth, .. } = &self.upstream;
-            let last_event = self.upstream.last_event();
-            self.players[index].end(self.now_us, truth, last_event, &mut self.outcome.figures);
+            self.players[index].end(self.now_us, &self.upstream.truth, &mut self.outcome.figures);
             self.gather(index);
         }
         let figures = &mut self.outcome.figures;

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::hasher::EntityHasher;
+use super::world::event_number;
 use crate::sequence::Tick;
 use crate::state::entity::Entity;
 use crate::state::record::Record;
@@ -66,6 +67,8 @@ struct Stream {
     /// Who lives under an id.
     current: HashMap<u32, Entity, EntityHasher>,
     alive: Vec<Entity>,
+    /// Numbers of the events that reached the relay, rising.
+    events: Vec<u64>,
 }
 
 /// Every frame there was, and every record in it.
@@ -85,6 +88,7 @@ impl Truth {
             lives: HashMap::default(),
             current: HashMap::default(),
             alive: Vec::new(),
+            events: Vec::new(),
         });
     }
 
@@ -162,6 +166,14 @@ impl Truth {
             .filter_map(|stream| stream.lives.get(&record.entity));
         let mut lives = lives.peekable();
         lives.peek().is_none() || lives.any(|life| life.versions.iter().any(|(_, version)| version == record))
+    }
+
+    /// The number of the event that came after one in a stream.
+    #[must_use]
+    pub fn event_after(&self, stream_epoch: u32, number: u64) -> Option<u64> {
+        let stream = self.streams.iter().find(|stream| stream.epoch == stream_epoch)?;
+        let index = stream.events.partition_point(|event| *event <= number);
+        stream.events.get(index).copied()
     }
 
     /// Everybody remembered who lived in a frame.
@@ -247,6 +259,11 @@ impl Truth {
 impl Stream {
     fn apply(&mut self, update: &TickUpdate) {
         self.version += 1;
+        let numbers = update
+            .events
+            .iter()
+            .filter_map(|event| event_number(&event.payload));
+        self.events.extend(numbers.map(|(_, number)| number));
         for Despawn {
             entity,
             at_us,

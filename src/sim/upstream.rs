@@ -95,12 +95,6 @@ impl Upstream {
         self.stream_epoch
     }
 
-    /// The number of the newest stream's last event.
-    #[must_use]
-    pub fn last_event(&self) -> u64 {
-        self.origin.events()
-    }
-
     /// What went wrong upstream since the last call, in a sentence each.
     pub fn take_complaints(&mut self) -> Vec<String> {
         core::mem::take(&mut self.complaints)

@@ -72,12 +72,6 @@ impl SimWorld {
         &self.schema
     }
 
-    /// Events made so far; each carries its number.
-    #[must_use]
-    pub fn events(&self) -> u64 {
-        self.events
-    }
-
     /// The quaternions of the last step's observations, in their order.
     #[must_use]
     pub fn quaternions(&self) -> &[[f64; 4]] {

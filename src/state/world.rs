@@ -416,6 +416,7 @@ impl World {
             });
         }
         self.not_after_frame("spawn", entity, at_us)?;
+        let mut displaced = None;
         if let Some((generation, slot)) = self.by_id.get(&entity.id).copied() {
             let lives = matches!(self.place(slot), Place::Live(r) if r.entity.id == entity.id);
             if generation > entity.generation || (generation == entity.generation && !lives) {
@@ -433,21 +434,24 @@ impl World {
                 };
             }
             if lives {
-                let old = Entity {
+                displaced = Some(Entity {
                     id: entity.id,
                     generation,
-                };
-                self.despawn(&Despawn {
-                    entity: old,
-                    at_us,
-                    reason: 0,
-                })?;
+                });
             }
         }
         let slot = self.free_slot().ok_or(Refusal::WorldFull {
             entity,
             max: SLOTS_MAX,
         })?;
+        if let Some(entity) = displaced {
+            let outcome = self.despawn(&Despawn {
+                entity,
+                at_us,
+                reason: 0,
+            });
+            debug_assert!(outcome.is_ok(), "a living entity can be despawned");
+        }
         self.by_id.insert(entity.id, (entity.generation, slot));
         self.set_place(slot, Place::Live(Record::born(entity, class, at_us)));
         Arc::make_mut(&mut self.alive).insert(slot);

@@ -14,6 +14,8 @@ pub struct Scene<'a> {
     /// Ids of snapshots that the client has reported.
     pub reported: &'a HashSet<u32>,
     pub schema_bytes: &'a [u8],
+    /// The payload that the client took last.
+    pub taken: &'a [u8],
     /// Damage may be done that the client must tell the relay of, and that ends the session epoch.
     pub hazards: bool,
 }

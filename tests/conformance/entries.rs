@@ -230,12 +230,6 @@ pub const ENTRIES: &[Entry] = &[
         f.bits.put(f.dice.below(8), 3);
         Some(())
     }),
-    ("remove of nobody", "no_such_member", |f| {
-        f.vacant()?;
-        f.kind(REMOVE);
-        f.bits.put(f.dice.below(4), 2);
-        Some(())
-    }),
     ("awake of nobody", "no_such_member", |f| {
         f.vacant()?;
         f.kind(AWAKE);

@@ -182,30 +182,21 @@ fn epoch_with_a_bad_body(scene: &Scene<'_>, payload: &Payload, _: &mut Dice) -> 
     )
 }
 
-fn duplicate(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
-    let header = current(scene, payload)?;
-    let (held, _) = scene
-        .client
-        .tables()
-        .filter(|(held, _)| header.id.is_after(held.id))
-        .last()?;
-    let part = u8::try_from(held.mask.trailing_zeros()).ok()?;
-    // Whose base is not known here: of both words one is right.
-    let base = header.base.filter(|base| held.id.is_after(*base));
-    let header = SnapshotHeader {
-        id: held.id,
-        part,
-        base,
-        base_digest: None,
-        candidate: dice.chance(500),
-        ..header
+/// The part that was taken last, and is stored, in another datagram.
+fn duplicate(scene: &Scene<'_>, _: &Payload, _: &mut Dice) -> Option<Shot> {
+    if scene.taken.is_empty() {
+        return None;
+    }
+    let taken = Payload::read(scene.taken);
+    let header = current(scene, &taken)?;
+    let holds = |id: Tick, part: u8| {
+        let mut tables = scene.client.tables();
+        tables.any(|(held, _)| held.id == id && held.mask >> part & 1 == 1)
     };
-    Some(Shot {
-        name: "a part again",
-        payload: payload.alone(header).write(),
-        expected: None,
-        hazard: false,
-    })
+    let named = |id: Tick| scene.held().iter().any(|(held, _)| held.id == id);
+    let stored = holds(header.id, header.part) && header.base.is_none_or(named);
+    let alone = taken.alone(header);
+    stored.then(|| shot("a part again", &alone, "duplicate_part"))?
 }
 
 fn sibling(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {

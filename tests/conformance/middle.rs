@@ -145,6 +145,8 @@ pub struct Middle<'a> {
     received: Vec<Vec<u8>>,
     untold: bool,
     schema_bytes: Vec<u8>,
+    /// The payload that the client took last.
+    taken: Vec<u8>,
     hazard_us: u64,
 }
 
@@ -196,6 +198,7 @@ impl<'a> Middle<'a> {
             received: Vec::new(),
             untold: false,
             schema_bytes: Vec::new(),
+            taken: Vec::new(),
             hazard_us: 0,
         }
     }
@@ -346,6 +349,7 @@ impl<'a> Middle<'a> {
             client: &self.client,
             reported: &self.reported,
             schema_bytes: &self.schema_bytes,
+            taken: &self.taken,
             hazards: self.client.refusing().is_none() && self.now_us - self.hazard_us > 3_000_000,
         };
         let Some(shot) = self.damage.next(&scene, &Payload::read(payload), &mut self.dice) else {
@@ -395,6 +399,9 @@ impl<'a> Middle<'a> {
             _ => None,
         };
         self.corpus.down(payload, refusal, &self.client);
+        if refusal.is_none() {
+            self.taken = payload.to_vec();
+        }
         self.take_messages(payload, refusal);
         refusal
     }

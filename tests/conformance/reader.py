@@ -694,7 +694,7 @@ def read_body(schema: Schema, base: Records, frame: int, count: int, data: bytes
             continue
         kind = "motion" if not window & 1 else "general" if not window & 2 else "awake" if window & 8 else "remove"
         bits.take(1 if not window & 1 else 2 if not window & 2 else 4)
-        if old is None:
+        if old is None and kind != "remove":
             raise Refused("no_such_member")
         if kind == "motion":
             record = old.updated(read_motion(bits, schema, frame, old.motion), old.extras)
@@ -977,8 +977,13 @@ class Display:
         slot, record = entry.slot, entry.record
         place, shown = self.places.get(slot), self.shown.get(slot)
         if record is None:
-            gone = entry.old
-            if gone is None or (place is not None and not after(id, place.named)):
+            if place is not None and not after(id, place.named):
+                return
+            gone = entry.old or shown
+            if gone is None:
+                # Nobody is known there: what is older and comes later stays out.
+                if place is None:
+                    self.places[slot] = Place(id, id, (-1, 0))
                 return
             # Choice: destroyed is whom the base has there, and a removal that is too old destroys nobody.
             who = (gone.id, gone.generation)

@@ -33,13 +33,23 @@ pub fn schema() -> Schema {
         rotation_bits: 9,
         velocity: Some(Rate::new(50.0, 0.02).unwrap()),
         angular: None,
-        extras: vec![ExtraField { name: "health".into(), bits: 10, signed: true }],
-        classes: vec![Class { name: "thing".into(), query_critical: true }],
+        extras: vec![ExtraField {
+            name: "health".into(),
+            bits: 10,
+            signed: true,
+        }],
+        classes: vec![Class {
+            name: "thing".into(),
+            query_critical: true,
+        }],
     }
 }
 
 pub fn path(port: u16) -> Path {
-    Path { remote: SocketAddr::from(([127, 0, 0, 1], port)), local: None }
+    Path {
+        remote: SocketAddr::from(([127, 0, 0, 1], port)),
+        local: None,
+    }
 }
 
 /// An update of tick `tick` that observes some entities.
@@ -52,13 +62,21 @@ pub fn moved(tick: u64, ids: impl IntoIterator<Item = u32>, n: u32) -> TickUpdat
         motion: Some(Motion {
             observed_us: server_us,
             position: [(id * 31 + n * 3) % 20_000, id % 20_000, n % 20_000],
-            rotation: Rotation { largest: 3, parts: [u16::try_from((id + n) % 511).unwrap(), 255, 255] },
+            rotation: Rotation {
+                largest: 3,
+                parts: [u16::try_from((id + n) % 511).unwrap(), 255, 255],
+            },
             velocity: [3, i32::try_from(id % 50).unwrap(), 0],
             angular: [0; 3],
             at_rest: false,
         }),
     });
-    TickUpdate { origin_tick: tick, server_us, observed: observed.collect(), ..TickUpdate::default() }
+    TickUpdate {
+        origin_tick: tick,
+        server_us,
+        observed: observed.collect(),
+        ..TickUpdate::default()
+    }
 }
 
 #[derive(Default)]
@@ -128,7 +146,11 @@ impl Pair {
     fn populate(&mut self, entities: u32) {
         let mut update = moved(0, 0..entities, 0);
         for id in 0..entities {
-            update.spawned.push(Spawn { entity: Entity { id, generation: 0 }, class: 0, at_us: 0 });
+            update.spawned.push(Spawn {
+                entity: Entity { id, generation: 0 },
+                class: 0,
+                at_us: 0,
+            });
         }
         self.publish(&update);
     }
@@ -210,7 +232,12 @@ impl Pair {
     /// Everything the client shows is the newest frame, and nothing else.
     pub fn assert_equal(&self) {
         let frame = self.frame.as_ref().unwrap();
-        let shown: Vec<_> = self.client.display().records().map(|(slot, record, _)| (slot, *record)).collect();
+        let shown: Vec<_> = self
+            .client
+            .display()
+            .records()
+            .map(|(slot, record, _)| (slot, *record))
+            .collect();
         let truth: Vec<_> = frame.records().map(|(slot, record)| (slot, *record)).collect();
         assert_eq!(shown.len(), truth.len());
         for (shown, truth) in shown.iter().zip(&truth) {

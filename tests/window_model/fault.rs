@@ -123,8 +123,6 @@ impl Fault {
 /// What faults remember. Empty without one.
 #[derive(Clone, Default)]
 pub struct Scratch {
-    /// Held tables that the relay has forgotten.
-    pub hidden: Vec<u32>,
     /// Copies the relay keeps and does not count.
     pub retired: u32,
     /// Generations the client's window is ahead of the wire.
@@ -163,8 +161,6 @@ impl Scratch {
 
     /// Writes what is remembered into a state's key.
     pub fn write(&self, key: &mut Key) {
-        key.plain(self.hidden.len() as u32);
-        self.hidden.iter().for_each(|id| key.id(*id));
         key.plain(u32::from(self.flag) | self.retired << 1 | self.shift << 8);
         key.plain(self.wire_epoch.unwrap_or(0));
         key.plain(self.list.len() as u32);

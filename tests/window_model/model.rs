@@ -17,11 +17,7 @@ use crate::step::built;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     /// Everything ever sent stays deliverable: unlimited loss, duplication and reordering. Names are bounded.
-    Persist {
-        ids: u32,
-        generations: u32,
-        epochs: u32,
-    },
+    Persist { ids: u32, generations: u32, epochs: u32 },
     /// At most so many datagrams in flight; each may be lost, delivered, or delivered again. Names are not
     /// bounded, so runs are endless.
     Lossy { down: usize, up: usize },
@@ -50,8 +46,10 @@ pub struct Size {
     pub hold_back: bool,
     /// Snapshots that are not candidates are sent, too.
     pub plain: bool,
-    /// The relay may start a new epoch at any moment: lease over, stream changed.
-    pub lease: bool,
+    /// A new stream, and so a new session epoch, may begin at any moment.
+    pub epochs: bool,
+    /// The lease of any held table may be over at any moment.
+    pub expiry: bool,
     /// A table at the client may be damaged at any moment, one at a time; digests of the base may be missing.
     pub damage: bool,
     /// The game may ask for a full state at any moment.
@@ -71,7 +69,8 @@ impl Size {
         advance: Advance::Any,
         hold_back: false,
         plain: false,
-        lease: false,
+        epochs: false,
+        expiry: false,
         damage: false,
         request: false,
         reconnect: false,
@@ -109,10 +108,12 @@ pub enum Action {
     LoseReport(usize),
     /// The relay opens a commit of the usable tables of this bit set.
     Advance { keep: u8 },
-    /// The relay starts the epoch that a report called for.
+    /// The relay starts the epoch that a report called for, or that it needs since every lease is over.
     Restart,
-    /// The lease of everything held is over, or the stream changed.
-    LeaseOver,
+    /// A new stream begins, and a new epoch with it.
+    StreamChanged,
+    /// The lease of a usable table is over.
+    Expire(usize),
     /// A table at the client changes by itself.
     Damage(usize),
     /// The game asks for a full state.
@@ -141,10 +142,10 @@ impl WindowModel {
         self.fault == Some(fault)
     }
 
-    /// What the relay may name: everything held, but for what a fault forgets.
+    /// What the relay may name: everything held whose lease is not over.
     pub fn usable(&self, state: &State) -> Few<Entry> {
         let tables = relay_tables(&state.relay);
-        let known = |entry: &&Entry| !state.scratch.hidden.contains(&entry.id);
+        let known = |entry: &&Entry| !state.expired.contains(&entry.id);
         tables.iter().filter(known).copied().collect()
     }
 
@@ -169,7 +170,12 @@ impl WindowModel {
             | Action::Hear(_)
             | Action::LoseReport(_)
             | Action::Restart => true,
-            Action::LeaseOver | Action::Damage(_) | Action::Request | Action::Reconnect | Action::Faulty => false,
+            Action::StreamChanged
+            | Action::Expire(_)
+            | Action::Damage(_)
+            | Action::Request
+            | Action::Reconnect
+            | Action::Faulty => false,
         }
     }
 
@@ -251,13 +257,17 @@ impl WindowModel {
     }
 
     fn disturbances(&self, state: &State, actions: &mut Vec<Action>) {
-        if state.restart_wanted && self.epoch_left(state) {
+        let size = &self.size;
+        let usable = self.usable(state).len();
+        let over = usable == 0 && !state.expired.is_empty() && !self.has(Fault::LeaseDropsOnly);
+        if (state.restart_wanted || (over && size.expiry)) && self.epoch_left(state) {
             actions.push(Action::Restart);
         }
-        let size = &self.size;
-        let something = state.relay.in_use() > 0;
-        if size.lease && something && self.epoch_left(state) {
-            actions.push(Action::LeaseOver);
+        if size.expiry {
+            actions.extend((0..usable).map(Action::Expire));
+        }
+        if size.epochs && state.relay.in_use() > 0 && self.epoch_left(state) {
+            actions.push(Action::StreamChanged);
         }
         let tables = client_tables(&state.client);
         if size.damage && tables.iter().all(|(_, table)| !table.damaged) {
@@ -287,9 +297,9 @@ impl WindowModel {
         if epoch > state.relay.session_epoch() {
             state.broke(Broken::GenerationsApart);
         }
-        let usable = self.usable(state);
+        let held = relay_tables(&state.relay);
         if epoch != state.relay.session_epoch() {
-            if !usable.is_empty() {
+            if !held.is_empty() {
                 state.broke(Broken::NamesUnheld);
             }
             return;
@@ -299,7 +309,7 @@ impl WindowModel {
         }
         let tables = client_tables(&state.client);
         self.check_candidates(state, &tables);
-        for entry in usable.iter() {
+        for entry in held.iter() {
             let id = self.id_at_client(entry.id);
             match tables.iter().find(|(known, _)| known.id == id) {
                 None => state.broke(Broken::NamesUnheld),
@@ -342,6 +352,7 @@ impl stateright::Model for WindowModel {
             relay: SendWindow::new(self.size.limits()),
             asked: false,
             restart_wanted: false,
+            expired: Vec::new(),
             newest: 0,
             client: ReceiveWindow::new(self.client_limits()),
             down: Vec::new(),
@@ -378,21 +389,29 @@ impl stateright::Model for WindowModel {
         type Model = WindowModel;
         let mut properties = vec![
             Property::always("safe", |_: &Model, state: &State| state.broken.is_none()),
-            Property::sometimes("the window is full", |_: &Model, state: &State| state.client.is_full()),
+            Property::sometimes("the window is full", |_: &Model, state: &State| {
+                state.client.is_full()
+            }),
             Property::sometimes("a commit is on its way", |_: &Model, state: &State| {
                 state.relay.open_commit().is_some() && state.client_tag().1 == state.confirmed()
             }),
-            Property::sometimes("a commit is taken and not yet confirmed", |_: &Model, state: &State| {
-                state.relay.open_commit().is_some() && state.client_tag().1 > state.confirmed()
-            }),
+            Property::sometimes(
+                "a commit is taken and not yet confirmed",
+                |_: &Model, state: &State| {
+                    state.relay.open_commit().is_some() && state.client_tag().1 > state.confirmed()
+                },
+            ),
             Property::sometimes("a commit is confirmed", |_: &Model, state: &State| {
                 state.relay.session_epoch() == 1 && state.confirmed() == 2
             }),
         ];
-        if self.size.lease {
-            properties.push(Property::sometimes("a full client is an epoch behind", |_: &Model, state: &State| {
-                state.client.session_epoch() < state.relay.session_epoch() && state.client.is_full()
-            }));
+        if self.size.epochs {
+            properties.push(Property::sometimes(
+                "a full client is an epoch behind",
+                |_: &Model, state: &State| {
+                    state.client.session_epoch() < state.relay.session_epoch() && state.client.is_full()
+                },
+            ));
         }
         properties
     }

@@ -55,7 +55,7 @@ fn marks(model: &WindowModel, state: &State) -> u8 {
     let open = state.relay.open_commit().is_some();
     let healthy = level && !open && !lost && !model.usable(state).is_empty();
     let lost = if lost { mark::LOST } else { mark::WHOLE };
-    u8::from(full) * mark::FULL | lost | u8::from(healthy) * mark::HEALTHY
+    (u8::from(full) * mark::FULL) | lost | (u8::from(healthy) * mark::HEALTHY)
 }
 
 /// True when a step takes the client into a new generation or epoch, and something it held is gone.
@@ -145,7 +145,9 @@ impl Graph {
         }
         let is_from = |state: &u32| self.marks[*state as usize] & from == from;
         let all = 0..reaches.len() as u32;
-        all.filter(is_from).filter(|state| !reaches[*state as usize]).collect()
+        all.filter(is_from)
+            .filter(|state| !reaches[*state as usize])
+            .collect()
     }
 
     /// How many states have a mark.
@@ -199,7 +201,11 @@ pub fn compare_twins(model: &WindowModel) -> usize {
         let own = successors(model, &state);
         match known.entry(fingerprint(&state)) {
             Place::Occupied(twin) => {
-                assert_eq!(twin.get(), &own, "two states with one key differ in what may follow: {state:?}");
+                assert_eq!(
+                    twin.get(),
+                    &own,
+                    "two states with one key differ in what may follow: {state:?}"
+                );
                 pairs += 1;
             }
             Place::Vacant(place) => {

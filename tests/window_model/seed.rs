@@ -92,7 +92,11 @@ impl WindowModel {
         match fault {
             Fault::OtherSetSameGeneration if state.scratch.flag => {
                 let first: Vec<u32> = relay_tables(&state.relay).iter().map(|entry| entry.id).collect();
-                let other = state.scratch.entries.iter().find(|entry| !first.contains(&entry.id));
+                let other = state
+                    .scratch
+                    .entries
+                    .iter()
+                    .find(|entry| !first.contains(&entry.id));
                 let pact = other.map(|entry| Pact::new(&[*entry]));
                 parts.iter_mut().for_each(|part| part.pact = part.pact.and(pact));
             }
@@ -158,7 +162,7 @@ impl WindowModel {
             }
             Fault::IdModulo4 => {
                 let at_client = |id: Tick| Tick(self.id_at_client(id.0));
-                header.id = at_client(header.id);
+                header.id = Tick(self.id_at_client(header.id.0));
                 header.base = header.base.map(at_client);
                 header.base_digest = header.base.and(Some(self.content_at_client(part.on).digest()));
             }
@@ -306,10 +310,13 @@ impl WindowModel {
         if self.has(Fault::AbsenceIsFreed) {
             let listed = |id: u32| said.held.iter().any(|(known, _)| *known == id);
             let tables = relay_tables(&state.relay);
-            let freed = tables.iter().filter(|entry| !listed(entry.id)).map(|entry| entry.id);
-            state.scratch.hidden.extend(freed);
-            state.scratch.hidden.sort_unstable();
-            state.scratch.hidden.dedup();
+            let freed = tables
+                .iter()
+                .filter(|entry| !listed(entry.id))
+                .map(|entry| entry.id);
+            state.expired.extend(freed);
+            state.expired.sort_unstable();
+            state.expired.dedup();
         }
     }
 
@@ -332,9 +339,6 @@ impl WindowModel {
             Fault::CommitAborted => state.scratch.saved = Some(Box::new(before)),
             _ => {}
         }
-        let held = relay_tables(&state.relay);
-        let still = |id: &u32| held.iter().any(|entry| entry.id == *id);
-        state.scratch.hidden.retain(still);
     }
 
     /// At the relay, after a new session epoch began.
@@ -348,7 +352,6 @@ impl WindowModel {
             }
             _ => {}
         }
-        state.scratch.hidden.clear();
         state.scratch.saved = None;
     }
 

@@ -140,7 +140,8 @@ impl Part {
             view_complete: false,
             stale: false,
             commit: self.pact.map(|pact| {
-                Commit::new(&pact.held(), pact.digest()).expect("the model builds only sets the wire can carry")
+                Commit::new(&pact.held(), pact.digest())
+                    .expect("the model builds only sets the wire can carry")
             }),
             base_digest: (self.digest && self.base != 0).then(|| self.on.digest()),
             count: 0,
@@ -261,6 +262,8 @@ pub struct State {
     pub relay: SendWindow<u8, Content>,
     pub asked: bool,
     pub restart_wanted: bool,
+    /// Held tables that the relay names no more: their lease is over.
+    pub expired: Vec<u32>,
     /// The newest snapshot id given out.
     pub newest: u32,
     pub client: ReceiveWindow<ClientTable>,
@@ -351,7 +354,12 @@ impl Key {
             let names = &mut self.names;
             names.clear();
             names.push((0, 0));
-            for (_, word) in self.kinds.iter().zip(&self.words).filter(|(known, _)| **known == kind) {
+            for (_, word) in self
+                .kinds
+                .iter()
+                .zip(&self.words)
+                .filter(|(known, _)| **known == kind)
+            {
                 if let Err(place) = names.binary_search_by_key(word, |(name, _)| *name) {
                     names.insert(place, (*word, 0));
                 }
@@ -383,6 +391,12 @@ impl State {
         self.relay.generation() - u32::from(self.relay.open_commit().is_some())
     }
 
+    /// Forgets the leases of what the relay holds no more.
+    pub fn tidy(&mut self) {
+        let relay = &self.relay;
+        self.expired.retain(|id| relay.find(Tick(*id)).is_some());
+    }
+
     /// Marks a broken property; the first one counts.
     pub fn broke(&mut self, broken: Broken) {
         self.broken.get_or_insert(broken);
@@ -399,7 +413,11 @@ impl State {
         key.tag(self.relay.session_epoch(), self.relay.generation());
         key.plain(u32::from(self.relay.open_commit().is_some()));
         key.plain(self.relay.held().len() as u32);
-        relay_tables(&self.relay).iter().for_each(|entry| key.entry(entry));
+        relay_tables(&self.relay)
+            .iter()
+            .for_each(|entry| key.entry(entry));
+        key.plain(self.expired.len() as u32);
+        self.expired.iter().for_each(|id| key.id(*id));
         key.plain(self.relay.candidates().count() as u32);
         for candidate in self.relay.candidates() {
             key.id(candidate.id.0);
@@ -484,7 +502,11 @@ impl fmt::Debug for State {
         let relay = relay_tables(&self.relay).iter().copied().fold(String::new(), ids);
         let tables = client_tables(&self.client);
         let client = tables.iter().map(|(entry, _)| *entry).fold(String::new(), ids);
-        let open = if self.relay.open_commit().is_some() { " open" } else { "" };
+        let open = if self.relay.open_commit().is_some() {
+            " open"
+        } else {
+            ""
+        };
         write!(
             f,
             "relay {}/{}{open}{relay} | client {epoch}/{generation}{client}",

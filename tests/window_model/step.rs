@@ -8,7 +8,9 @@ use ackline::wire::snapshot::Held;
 
 use crate::fault::{Fault, Scratch};
 use crate::model::{Action, Advance, WindowModel};
-use crate::state::{Broken, ClientTable, Content, Entry, Few, Pact, Part, Said, State, client_tables, relay_tables};
+use crate::state::{
+    Broken, ClientTable, Content, Entry, Few, Pact, Part, Said, State, client_tables, relay_tables,
+};
 
 /// The relay's table of a candidate, from what its client reported.
 pub fn built(candidate: &Candidate<u8>, mask: u32, base: Option<&Content>) -> Content {
@@ -47,10 +49,12 @@ impl WindowModel {
                 }
                 self.restart(state);
             }
-            Action::LeaseOver if self.has(Fault::LeaseDropsOnly) => {
-                state.scratch.hidden = relay_tables(&state.relay).iter().map(|entry| entry.id).collect();
+            Action::StreamChanged => self.restart(state),
+            Action::Expire(index) => {
+                let id = self.usable(state)[index].id;
+                state.expired.push(id);
+                state.expired.sort_unstable();
             }
-            Action::LeaseOver => self.restart(state),
             Action::Damage(index) => {
                 let (entry, _) = client_tables(&state.client)[index];
                 let tables = state.client.tables_mut();
@@ -77,7 +81,11 @@ impl WindowModel {
                 .copied()
                 .collect();
             let pact = Pact::new(&entries);
-            assert_eq!(pact.digest(), commit.digest, "the set of a generation never changes");
+            assert_eq!(
+                pact.digest(),
+                commit.digest,
+                "the set of a generation never changes"
+            );
             pact
         });
         let part = Part {
@@ -111,7 +119,9 @@ impl WindowModel {
         let before = client_tables(&state.client);
         let mut header = part.header();
         self.arriving(state, &part, &mut header);
-        let intact = client_tables(&state.client).iter().all(|(_, table)| !table.damaged);
+        let intact = client_tables(&state.client)
+            .iter()
+            .all(|(_, table)| !table.damaged);
         match state.client.admit(&header, ClientTable::digest) {
             Err(rejection) => {
                 let quiet = state.client.refusing().is_none();
@@ -254,7 +264,10 @@ impl WindowModel {
             }
         }
         let usable = self.usable(state);
-        let chosen = usable.iter().enumerate().filter(|(index, _)| keep >> index & 1 == 1);
+        let chosen = usable
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| keep >> index & 1 == 1);
         let set: Few<Entry> = chosen.map(|(_, entry)| *entry).collect();
         self.open(state, &set);
     }
@@ -269,6 +282,7 @@ impl WindowModel {
             .open(&pact.held(), pact.digest(), 0, &mut Vec::new(), &mut freed);
         assert!(opened, "the model commits only what is held");
         state.asked = false;
+        state.tidy();
         self.opened(state, before, freed.len());
     }
 
@@ -276,6 +290,7 @@ impl WindowModel {
         state.relay.restart(&mut Vec::new(), &mut Vec::new());
         state.asked = false;
         state.restart_wanted = false;
+        state.tidy();
         self.restarted(state);
     }
 
@@ -284,6 +299,7 @@ impl WindowModel {
         state.client = ReceiveWindow::new(self.client_limits());
         state.asked = false;
         state.restart_wanted = false;
+        state.expired.clear();
         state.scratch = Scratch::default();
         if !self.has(Fault::OldSessionTaken) {
             state.down.clear();

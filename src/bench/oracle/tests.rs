@@ -162,7 +162,10 @@ fn checks_wait_for_the_truth() {
         pair.tick(u64::from(at), &[(1, at)], &[], &mut judge);
     }
     assert_eq!(
-        (judge.oracle.counts().records_checked, judge.oracle.waiting.len()),
+        (
+            judge.oracle.counts().records_checked,
+            judge.oracle.waiting_entries
+        ),
         (0, 3)
     );
     judge.publish(&first);
@@ -180,7 +183,7 @@ fn checks_wait_for_the_truth() {
         (
             counts.records_checked,
             counts.mismatches,
-            judge.oracle.waiting.len()
+            judge.oracle.waiting_entries
         ),
         (2, 1, 1)
     );

@@ -137,7 +137,17 @@ fn tab1_tab2_id4_delta_42_43_44() {
             Some(vector_table(&vector["empty_mask"]["table"]))
         );
         assert_eq!(client.changes()[0].kind, ShownKind::Updated);
-        assert_eq!(client.display().known(client.changes()[0].slot).unwrap().record.motion.unwrap().observed_us, 1_150_000);
+        assert_eq!(
+            client
+                .display()
+                .known(client.changes()[0].slot)
+                .unwrap()
+                .record
+                .motion
+                .unwrap()
+                .observed_us,
+            1_150_000
+        );
     }
 }
 

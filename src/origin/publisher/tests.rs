@@ -395,6 +395,23 @@ fn tab4_a_segment_keeps_the_time_of_its_first_observation() {
     );
 }
 
+/// SPEC DEC5, THREATS 83: an observation from the future that would begin a segment is left out like any other.
+#[test]
+fn dec5_a_segment_from_the_future_is_left_out() {
+    let mut publisher = publisher(false);
+    let mut relay = Relay::join(&publisher);
+    for (server_us, observed_us) in [(50_000, 50_001), (100_000, 1 << 60)] {
+        let next = WorldSample {
+            observed: vec![observed(1, 1, observed_us, 1.0), observed(2, 0, server_us, 3.0)],
+            ..sample(server_us)
+        };
+        let published = publisher.publish(&next, 0);
+        assert_eq!((published.errors.len(), published.update.observed.len()), (1, 1));
+        relay.receive(&published.message.unwrap());
+        relay.agrees_with(&publisher);
+    }
+}
+
 /// SPEC ENT9: in a stream that publishes on change only, who is not observed is at rest, in keyframes too.
 #[test]
 fn ent9_unobserved_entities_rest_in_an_on_change_stream() {

@@ -336,6 +336,28 @@ fn threats_85_a_keyframe_reconciles() {
     assert!(again.dirty().is_empty(), "an equal keyframe changes nothing");
 }
 
+/// SPEC ID3: segment 0 begins with its entity, whatever a keyframe says, so that a keyframe rebuilds any world.
+#[test]
+fn id3_segment_0_begins_with_its_entity() {
+    let mut world = world(false);
+    let silent = Observation {
+        segment_us: 7,
+        motion: None,
+        ..observation(3, 0, 0)
+    };
+    let next = TickUpdate {
+        keyframe: true,
+        spawned: vec![spawn(entity(3, 0))],
+        observed: vec![silent],
+        ..update(10)
+    };
+    let frame = world.advance(Tick(2), &next).unwrap();
+    let mut other = World::new(Arc::clone(world.schema()), 1, 4);
+    let rebuilt = other.advance(Tick(1), &world.keyframe(1)).unwrap();
+    assert_eq!(rebuilt.digest(), frame.digest());
+    assert_eq!(world.record(entity(3, 0)).unwrap().1.segment_us, 0);
+}
+
 /// FAULTS 61: a full world refuses the next spawn and goes on.
 #[test]
 fn faults_61_a_full_world_refuses_and_goes_on() {
@@ -373,5 +395,16 @@ fn faults_61_a_full_world_refuses_and_goes_on() {
     assert_eq!(
         (frame.live(), frame.record(5).unwrap().entity.id),
         (SLOTS_MAX, u32::MAX)
+    );
+    let reborn = TickUpdate {
+        spawned: vec![spawn(entity(7, 1))],
+        ..update(3)
+    };
+    let frame = world.advance(Tick(11), &reborn).unwrap();
+    assert_eq!(world.refused().len(), 1);
+    assert_eq!(
+        frame.record(7).unwrap().entity,
+        entity(7, 0),
+        "its old life goes on"
     );
 }
