@@ -54,7 +54,7 @@ pub struct Plan {
     pub clients: usize,
     /// The run, clean time not included, seconds.
     pub seconds: f64,
-    /// Clients that begin in a second; `None` for a quarter of them, at least a hundred.
+    /// Clients that begin in a second; `None` for all within four seconds or a third of the run.
     pub ramp_per_s: Option<f64>,
     /// Clients that leave, and are replaced, in a second.
     pub churn_per_s: f64,
@@ -117,6 +117,8 @@ const GLANCE: Duration = Duration::from_millis(200);
 const LATE_MS: f64 = 10.0;
 /// A bench thread busier than this is a bottleneck.
 const BUSY_SHARE: f64 = 0.95;
+/// Seconds in which all clients of a long run begin.
+const RAMP_S: f64 = 4.0;
 /// How long the truth is kept beyond what the links delay, microseconds.
 const TRUTH_US: u64 = 8_000_000;
 /// Clients that one thread serves well: at 20 snapshots a second some 25 us of work each.
@@ -156,7 +158,7 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
         client: ClientSettings::default(),
         clients: plan.clients,
         threads,
-        ramp_per_s: plan.ramp_per_s.unwrap_or((plan.clients as f64 / 4.0).max(100.0)),
+        ramp_per_s: plan.ramp_per_s.unwrap_or_else(|| ramp_for(plan)),
         churn_per_s: plan.churn_per_s,
         run_us: (plan.seconds * 1e6) as u64,
         down: plan.down,
@@ -209,6 +211,12 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
 fn threads_for(clients: usize) -> usize {
     let cores = usize::try_from(preflight::cores()).unwrap_or(1);
     clients.div_ceil(CLIENTS_PER_THREAD).clamp(1, cores.max(1))
+}
+
+/// Clients that begin in a second: all within [`RAMP_S`] or a third of the run, and at least a hundred.
+fn ramp_for(plan: &Plan) -> f64 {
+    let within_s = RAMP_S.min(plan.seconds / 3.0);
+    (plan.clients as f64 / within_s).max(100.0)
 }
 
 fn glance(swarm: &Swarm) -> Glance {

@@ -145,7 +145,7 @@ pub struct LoadFlags {
     /// Seconds to run; 1.5 s of clean network follow, after which every table must be whole
     #[arg(long, value_name = "S", default_value_t = 8.0)]
     pub seconds: f64,
-    /// Clients that begin in a second [default: a quarter of them, at least 100]
+    /// Clients that begin in a second [default: all within 4 s or a third of the run, at least 100]
     #[arg(long, value_name = "N")]
     pub ramp: Option<f64>,
     /// Clients that leave, and are replaced by new ones, in a second
@@ -177,6 +177,7 @@ impl LoadFlags {
     ///
     /// # Errors
     /// The first flag that cannot be followed.
+    #[allow(clippy::cast_precision_loss)] // Clients are few.
     pub fn check(&self) -> Result<(), FlagError> {
         if !(1..=CLIENTS_MAX).contains(&self.clients) {
             return refuse(format!("--clients {}: choose 1 to {CLIENTS_MAX}", self.clients));
@@ -186,6 +187,13 @@ impl LoadFlags {
         }
         if self.ramp.is_some_and(|ramp| !(0.1..=1e6).contains(&ramp)) {
             return refuse("--ramp: choose 0.1 to 1000000 clients a second");
+        }
+        let ramp_s = self.ramp.map_or(0.0, |ramp| self.clients as f64 / ramp);
+        if ramp_s > self.seconds {
+            return refuse(format!(
+                "--ramp: {} clients take {ramp_s:.1} s to begin, longer than --seconds {}: raise either",
+                self.clients, self.seconds
+            ));
         }
         if !(0.0..=10_000.0).contains(&self.churn) {
             return refuse(format!(
@@ -274,6 +282,7 @@ mod tests {
             ("--clients 0", "choose 1 to 60000"),
             ("--seconds 0.1", "choose 0.5 to 86400"),
             ("--ramp 0", "--ramp"),
+            ("--clients 300 --ramp 10", "take 30.0 s to begin"),
             ("--churn=-1", "--churn"),
             ("--threads 0", "--threads"),
             ("--view radius", "choose whole"),

@@ -13,6 +13,13 @@ pub fn summary(report: &Report) -> String {
         let _ = writeln!(out, "  {name:<18} {value:<30} {sense}");
     };
     let (clients, truth, packets) = (&report.clients, &report.truth, &report.packets);
+    let (down, up) = (&report.impairment.down.text, &report.impairment.up.text);
+    let links = if down == up {
+        down.clone()
+    } else {
+        format!("{down} (up: {up})")
+    };
+    row("links", links, "what was done to every datagram, both ways");
     row(
         "clients",
         format!("{} of {} connected", clients.connected, clients.requested),

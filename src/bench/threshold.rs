@@ -203,7 +203,10 @@ fn collect(path: &str, value: &serde_json::Value, out: &mut BTreeMap<String, Fig
     if NOT_FIGURES.contains(&last) {
         return;
     }
-    let is_reasons = matches!(last, "fallbacks" | "complete_records" | "rejected" | "endings");
+    let is_reasons = matches!(
+        last,
+        "fallbacks" | "complete_records" | "withheld" | "rejected" | "endings"
+    );
     match value {
         Value::Object(fields) if !is_reasons => {
             for (key, item) in fields {

@@ -109,6 +109,12 @@ const SCENE_HZ: f64 = 20.0;
 
 /// An origin of this process, which never ends by itself, and a relay.
 pub(super) fn local(mut source: SourceArgs, seed: u64) -> Result<Target, UsageError> {
+    if let Some(path) = source.trace.as_ref().filter(|path| !path.is_file()) {
+        return Err(UsageError(format!(
+            "--trace {}: there is no such file",
+            path.display()
+        )));
+    }
     source.repeat = true;
     source.hz.get_or_insert(SCENE_HZ);
     source.source(seed).map(Target::Local)

@@ -9,7 +9,7 @@ use crate::wire::handshake::{
     DOWN_HEADER_BYTES, DatagramKind, WELCOME_HEADER_BYTES, WelcomeHeader, put_welcome_header,
 };
 use crate::wire::payload::{self, CloseReason, Welcome, clock_stamp};
-use crate::wire::snapshot::SnapshotHeader;
+use crate::wire::snapshot::{HEADER_BYTES_MAX, SnapshotHeader};
 
 use super::outbox::Outbox;
 use super::session::Session;
@@ -110,13 +110,14 @@ fn write_blocks(session: &mut Session, blocks: &Blocks<'_>, now_us: u64, place: 
         welcome.encode(&mut writer);
     }
     if blocks.messages {
-        let snapshot = blocks.snapshot.map_or(0, |(_, body)| {
-            crate::wire::snapshot::HEADER_BYTES_MAX + body.len()
-        });
+        let snapshot = blocks
+            .snapshot
+            .map_or(0, |(header, body)| header_bytes(header) + body.len());
         let left = room.saturating_sub(writer.used() + snapshot);
         let resend_us = session.resend_us();
         if left > 8 && session.stream.put_block(now_us, resend_us, left, &mut writer) {
             flags |= payload::MESSAGES;
+            session.messages_us = now_us;
         }
     }
     if let Some((header, body)) = blocks.snapshot {
@@ -127,4 +128,12 @@ fn write_blocks(session: &mut Session, blocks: &Blocks<'_>, now_us: u64, place: 
     let length = writer.finish()?;
     *place.first_mut()? = flags;
     Some(length)
+}
+
+/// Bytes that a snapshot's header takes.
+fn header_bytes(header: &SnapshotHeader) -> usize {
+    let mut place = [0; HEADER_BYTES_MAX];
+    let mut writer = SliceWriter::new(&mut place);
+    header.encode(&mut writer);
+    writer.used()
 }

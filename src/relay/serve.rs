@@ -288,7 +288,7 @@ impl Sending<'_> {
                 ..header
             };
             let blocks = Blocks {
-                messages: index == 0,
+                messages: index + 1 == parts,
                 snapshot: Some((&header, self.bodies.body(part))),
                 ..Blocks::default()
             };

@@ -50,6 +50,8 @@ pub struct Session {
     pub stream: StreamSender,
     /// The stream that the messages queued last are of; 0 before any.
     pub told_stream: u32,
+    /// When messages were sent last.
+    pub messages_us: u64,
     /// When the session was made.
     pub created_us: u64,
     /// When it was heard last; the creation until then.
@@ -145,6 +147,7 @@ impl Session {
             window: SendWindow::new(WindowLimits::default()),
             stream: StreamSender::default(),
             told_stream: 0,
+            messages_us: 0,
             created_us: now_us,
             heard_us: now_us,
             confirmed: false,

@@ -585,10 +585,12 @@ fn due(session: &Session, stream_epoch: u32, now_us: u64) -> Due {
             Due::Nothing
         };
     }
-    // Messages ride in snapshots; where none went for a while, they go by themselves, and so does a sign of life.
+    // Messages ride in snapshots; where none went for a while, or had no room, they go by themselves, and so does a
+    // sign of life.
     let quiet_us = now_us.saturating_sub(session.sent_us);
+    let untold_us = now_us.saturating_sub(session.messages_us);
     let messages = session.stream.is_due(now_us, session.resend_us());
-    if quiet_us >= QUIET_US || (messages && quiet_us >= QUIET_US / 4) {
+    if quiet_us >= QUIET_US || (messages && untold_us >= QUIET_US / 4) {
         return Due::Blocks(Blocks {
             messages,
             ..Blocks::default()

@@ -383,6 +383,7 @@ impl Check {
     /// Looks at what the game is told. True when the session ended.
     pub fn told(
         &mut self,
+        now_us: u64,
         client: &Client,
         event: &ClientEvent,
         truth: &Truth,
@@ -395,7 +396,7 @@ impl Check {
             ));
         }
         match event {
-            ClientEvent::World(event) => self.event(event, client, truth, figures),
+            ClientEvent::World(event) => self.event(now_us, event, client, truth, figures),
             ClientEvent::StreamChanged(epoch) => (self.told_stream, self.event) = (*epoch, 0),
             ClientEvent::ViewComplete => {
                 figures.complete_views += 1;
@@ -411,7 +412,7 @@ impl Check {
     }
 
     /// Events come once, in order, none left out, and of the stream that is shown (SPEC CTL3).
-    fn event(&mut self, event: &Event, client: &Client, truth: &Truth, figures: &Figures) {
+    fn event(&mut self, now_us: u64, event: &Event, client: &Client, truth: &Truth, figures: &mut Figures) {
         let Some((stream, number)) = event_number(&event.payload) else {
             let bytes = &event.payload;
             return self
@@ -430,12 +431,17 @@ impl Check {
         } else {
             // Full queues are counted; nothing else may lose one.
             let counted = client.statistics().events_dropped + figures.messages_dropped;
-            let next = truth.event_after(self.told_stream, last);
-            if last > 0 && next != Some(number) && counted == 0 {
+            let next = truth.event_after(self.told_stream, number - 1);
+            let after = truth
+                .event_after(self.told_stream, last)
+                .map(|(number, _)| number);
+            if last > 0 && after != Some(number) && counted == 0 {
                 self.found.push(format!(
-                    "event {number} was delivered after event {last}, and {next:?} was not"
+                    "event {number} was delivered after event {last}, and {after:?} was not"
                 ));
             }
+            next.into_iter()
+                .for_each(|(_, at_us)| figures.event_late_us.add(now_us - at_us));
             self.event = number;
         }
     }
@@ -507,7 +513,9 @@ impl Check {
                 .push(format!("entity {entity} is shown at the end and does not live"));
         }
         let counted = client.statistics().events_dropped + figures.messages_dropped;
-        let next = truth.event_after(self.told_stream, self.event);
+        let next = truth
+            .event_after(self.told_stream, self.event)
+            .map(|(number, _)| number);
         if let (Some(next), true) = (next, self.event > 0 && counted == 0) {
             let last = self.event;
             self.found.push(format!(

@@ -95,6 +95,8 @@ pub struct Figures {
     /// From a session's first datagram to its first complete view.
     pub complete_us: Quantiles,
     pub slots: Quantiles,
+    /// From an event's arrival at the relay to the game.
+    pub event_late_us: Quantiles,
     /// How long an entity was shown after its end.
     pub undead_us: Quantiles,
     pub advance_us: Quantiles,
@@ -166,6 +168,7 @@ impl Figures {
             (&mut self.gap_us, &other.gap_us),
             (&mut self.complete_us, &other.complete_us),
             (&mut self.slots, &other.slots),
+            (&mut self.event_late_us, &other.event_late_us),
             (&mut self.undead_us, &other.undead_us),
             (&mut self.advance_us, &other.advance_us),
             (&mut self.detect_us, &other.detect_us),
@@ -339,8 +342,10 @@ impl fmt::Display for Figures {
         writeln!(f, "complete view  {}", spread(&self.complete_us))?;
         writeln!(
             f,
-            "events         {} delivered, {} dropped",
-            self.events_delivered, self.events_dropped
+            "events         {} delivered ({}), {} dropped",
+            self.events_delivered,
+            spread(&self.event_late_us),
+            self.events_dropped
         )?;
         writeln!(
             f,

@@ -291,7 +291,9 @@ impl Player {
         self.scratch = out;
         let mut ended = false;
         while let Some(event) = session.client.poll_event() {
-            ended |= session.check.told(&session.client, &event, truth, figures);
+            ended |= session
+                .check
+                .told(now_us, &session.client, &event, truth, figures);
         }
         let timer_us = session.client.next_timer().saturating_sub(self.plan.clock_us);
         session.wake_us = timer_us.max(now_us + 1);

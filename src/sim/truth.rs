@@ -67,8 +67,8 @@ struct Stream {
     /// Who lives under an id.
     current: HashMap<u32, Entity, EntityHasher>,
     alive: Vec<Entity>,
-    /// Numbers of the events that reached the relay, rising.
-    events: Vec<u64>,
+    /// Numbers of the events that reached the relay, rising, and when they did.
+    events: Vec<(u64, u64)>,
 }
 
 /// Every frame there was, and every record in it.
@@ -97,7 +97,7 @@ impl Truth {
         let Some(stream) = self.streams.back_mut() else {
             return;
         };
-        stream.apply(update);
+        stream.apply(update, at_us);
         self.frames.push_back(FrameFact {
             tick,
             stream_epoch: stream.epoch,
@@ -168,11 +168,11 @@ impl Truth {
         lives.peek().is_none() || lives.any(|life| life.versions.iter().any(|(_, version)| version == record))
     }
 
-    /// The number of the event that came after one in a stream.
+    /// The event that came after one in a stream: its number, and when it reached the relay.
     #[must_use]
-    pub fn event_after(&self, stream_epoch: u32, number: u64) -> Option<u64> {
+    pub fn event_after(&self, stream_epoch: u32, number: u64) -> Option<(u64, u64)> {
         let stream = self.streams.iter().find(|stream| stream.epoch == stream_epoch)?;
-        let index = stream.events.partition_point(|event| *event <= number);
+        let index = stream.events.partition_point(|(event, _)| *event <= number);
         stream.events.get(index).copied()
     }
 
@@ -257,13 +257,13 @@ impl Truth {
 }
 
 impl Stream {
-    fn apply(&mut self, update: &TickUpdate) {
+    fn apply(&mut self, update: &TickUpdate, at_us: u64) {
         self.version += 1;
         let numbers = update
             .events
             .iter()
             .filter_map(|event| event_number(&event.payload));
-        self.events.extend(numbers.map(|(_, number)| number));
+        self.events.extend(numbers.map(|(_, number)| (number, at_us)));
         for Despawn {
             entity,
             at_us,

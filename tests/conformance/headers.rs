@@ -101,7 +101,9 @@ fn old_generation(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Opti
 fn leap(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
     let header = current(scene, payload)?;
     let generation = [header.generation + 2, u32::MAX][dice.index(2)];
-    let commit = any_commit(scene).filter(|_| dice.chance(500));
+    // A commit names what was before its snapshot; a late packet has no room for the newest.
+    let before = |commit: &Commit| commit.set().iter().all(|held| header.id.is_after(held.id));
+    let commit = any_commit(scene).filter(before).filter(|_| dice.chance(500));
     let header = SnapshotHeader {
         generation,
         commit,

@@ -694,14 +694,7 @@ def read_body(schema: Schema, base: Records, frame: int, count: int, data: bytes
             continue
         kind = "motion" if not window & 1 else "general" if not window & 2 else "awake" if window & 8 else "remove"
         bits.take(1 if not window & 1 else 2 if not window & 2 else 4)
-        if old is None and kind != "remove":
-            raise Refused("no_such_member")
-        if kind == "motion":
-            record = old.updated(read_motion(bits, schema, frame, old.motion), old.extras)
-            entries.append(Entry(slot, kind, record, old))
-        elif kind == "general":
-            entries.append(Entry(slot, kind, read_general(bits, schema, frame, old), old))
-        elif kind == "remove":
+        if kind == "remove":
             departure = bits.take(2)
             if departure == 3:
                 raise Refused("unknown_departure")
@@ -710,6 +703,13 @@ def read_body(schema: Schema, base: Records, frame: int, count: int, data: bytes
                 at = bits.time(frame)
                 reason = bits.take(8)
             entries.append(Entry(slot, kind, None, old, departure, at, reason))
+        elif old is None:
+            raise Refused("no_such_member")
+        elif kind == "motion":
+            record = old.updated(read_motion(bits, schema, frame, old.motion), old.extras)
+            entries.append(Entry(slot, kind, record, old))
+        elif kind == "general":
+            entries.append(Entry(slot, kind, read_general(bits, schema, frame, old), old))
         else:
             entries.append(Entry(slot, kind, old, old))
     bits.end()
@@ -920,7 +920,7 @@ class Place:
 
     __slots__ = ("newest", "named", "last")
 
-    def __init__(self, newest: int, named: int, last: Tuple[int, int]) -> None:
+    def __init__(self, newest: int, named: int, last: Optional[Tuple[int, int]]) -> None:
         self.newest = newest  # the snapshot of the record shown
         self.named = named  # the newest snapshot that said anything of the slot
         self.last = last  # id and generation of whom it showed last
@@ -979,18 +979,13 @@ class Display:
         if record is None:
             if place is not None and not after(id, place.named):
                 return
+            # Choice: destroyed is whom the base has there, else who is shown, and a removal that is too old destroys
+            # nobody.
             gone = entry.old or shown
-            if gone is None:
-                # Nobody is known there: what is older and comes later stays out.
-                if place is None:
-                    self.places[slot] = Place(id, id, (-1, 0))
-                return
-            # Choice: destroyed is whom the base has there, and a removal that is too old destroys nobody.
-            who = (gone.id, gone.generation)
-            if entry.departure == 0:
-                self.destroyed.add(who)
+            if gone is not None and entry.departure == 0:
+                self.destroyed.add((gone.id, gone.generation))
             if place is None:
-                self.places[slot] = Place(id, id, who)
+                self.places[slot] = Place(id, id, None if gone is None else (gone.id, gone.generation))
             else:
                 place.newest = place.named = id
             self._set(slot, None)
@@ -1007,7 +1002,8 @@ class Display:
         """Shows a record, unless it may not come back."""
         who = (record.id, record.generation)
         place = self.places.get(slot)
-        if who in self.destroyed or (place is not None and place.last[0] == who[0] and place.last[1] > who[1]):
+        last = None if place is None else place.last
+        if who in self.destroyed or (last is not None and last[0] == who[0] and last[1] > who[1]):
             return
         if place is None:
             self.places[slot] = Place(newest, named, who)
