@@ -179,21 +179,3 @@ fn win10_restarts_leave_nothing_behind() {
     assert!(all.is_ok(), "{all}");
     assert!(all.figures.stream_epochs > 40, "{all}");
 }
-
-#[test]
-fn tmp() {
-    let number = |name: &str, otherwise: u64| {
-        std::env::var(name)
-            .ok()
-            .and_then(|t| t.parse().ok())
-            .unwrap_or(otherwise)
-    };
-    let first = number("SEED", 0);
-    let settings = SimSettings {
-        flips_per_minute: number("FLIPS", 0) as f64,
-        seconds: number("SECONDS", 60),
-        ..SimSettings::default()
-    };
-    let all = play(first..first + number("SEEDS", 50), &settings);
-    println!("{all}");
-}
