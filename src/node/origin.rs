@@ -81,7 +81,7 @@ impl OriginSettings {
 /// One published tick: what was said and the world after it.
 #[derive(Clone, Debug)]
 pub struct Truth {
-    /// The tick as published; `published_us` is the reading of [`monotonic_us`](crate::net::clock::monotonic_us).
+    /// The tick as published; `published_us` is the reading of [`monotonic_us`].
     pub update: Arc<TickUpdate>,
     /// The world after it.
     pub frame: Arc<Frame>,
