@@ -312,9 +312,10 @@ impl Subscriber {
 
     fn tick(&mut self, update: TickUpdate, events: &mut Vec<SubscriberEvent>) {
         let number = update.origin_tick;
-        let came = |last: &u64| number < *last || (number == *last && !update.keyframe);
-        if let Some(last) = self.last_tick.filter(came) {
+        let expected = self.last_tick.map_or(number, |last| last.saturating_add(1));
+        if number < expected && !(update.keyframe && number.saturating_add(1) == expected) {
             self.counts.repeated += 1;
+            let last = expected.saturating_sub(1);
             let text = format!("upstream tick {number} refused: tick {last} has come already");
             return events.push(SubscriberEvent::Malformed(text));
         }
@@ -332,7 +333,7 @@ impl Subscriber {
                 events.push(SubscriberEvent::Malformed(text));
             }
             return;
-        } else if self.last_tick.is_some_and(|last| number > last.saturating_add(1)) {
+        } else if number > expected {
             self.counts.gaps += 1;
             if !self.resync_asked {
                 self.resync();
