@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 use super::hasher::EntityHasher;
 use super::outcome::Figures;
 use super::taint::{Look, Taint};
+use super::told::Told;
 use super::truth::{Fact, FrameFact, Truth};
-use super::world::event_number;
 use crate::client::display::{Absence, DisplayPlace, Gone, Known, ShownKind};
 use crate::client::inbox::{ClientEvent, Ending};
 use crate::client::refusal::Refusal;
@@ -20,7 +20,6 @@ use crate::limits::WINDOW_SLOTS;
 use crate::sequence::Tick;
 use crate::state::entity::Entity;
 use crate::state::slots::Slot;
-use crate::state::update::Event;
 use crate::window::receive::Rejection;
 
 /// Time between two looks at everything shown.
@@ -37,9 +36,7 @@ pub struct Check {
     destroyed: HashSet<Entity, EntityHasher>,
     newest: Option<(Tick, u64)>,
     newest_at_us: u64,
-    /// The stream last told of, and the last event told in it.
-    told_stream: u32,
-    event: u64,
+    told: Told,
     taint: Option<Taint>,
     /// What was shown after its end at the last look at everything, since when on the clock of looks.
     undead: HashMap<Entity, u64, EntityHasher>,
@@ -396,8 +393,11 @@ impl Check {
             ));
         }
         match event {
-            ClientEvent::World(event) => self.event(now_us, event, client, truth, figures),
-            ClientEvent::StreamChanged(epoch) => (self.told_stream, self.event) = (*epoch, 0),
+            ClientEvent::World(event) => {
+                let wrong = self.told.event(now_us, event, client, truth, figures);
+                self.found.extend(wrong);
+            }
+            ClientEvent::StreamChanged(epoch) => self.told = Told::new(*epoch),
             ClientEvent::ViewComplete => {
                 figures.complete_views += 1;
             }
@@ -409,41 +409,6 @@ impl Check {
             _ => {}
         }
         false
-    }
-
-    /// Events come once, in order, none left out, and of the stream that is shown (SPEC CTL3).
-    fn event(&mut self, now_us: u64, event: &Event, client: &Client, truth: &Truth, figures: &mut Figures) {
-        let Some((stream, number)) = event_number(&event.payload) else {
-            let bytes = &event.payload;
-            return self
-                .found
-                .push(format!("an event came with other bytes: {bytes:?}"));
-        };
-        let last = self.event;
-        if stream != u64::from(self.told_stream) {
-            let shown = self.told_stream;
-            self.found.push(format!(
-                "event {number} of stream {stream} was delivered in stream {shown}"
-            ));
-        } else if number <= last {
-            self.found
-                .push(format!("event {number} was delivered after event {last}"));
-        } else {
-            // Full queues are counted; nothing else may lose one.
-            let counted = client.statistics().events_dropped + figures.messages_dropped;
-            let next = truth.event_after(self.told_stream, number - 1);
-            let after = truth
-                .event_after(self.told_stream, last)
-                .map(|(number, _)| number);
-            if last > 0 && after != Some(number) && counted == 0 {
-                self.found.push(format!(
-                    "event {number} was delivered after event {last}, and {after:?} was not"
-                ));
-            }
-            next.into_iter()
-                .for_each(|(_, at_us)| figures.event_late_us.add(now_us - at_us));
-            self.event = number;
-        }
     }
 
     /// Looks whether a flipped bit is still at work: in the tables, of which the caller compared those that both
@@ -512,16 +477,7 @@ impl Check {
             self.found
                 .push(format!("entity {entity} is shown at the end and does not live"));
         }
-        let counted = client.statistics().events_dropped + figures.messages_dropped;
-        let next = truth
-            .event_after(self.told_stream, self.event)
-            .map(|(number, _)| number);
-        if let (Some(next), true) = (next, self.event > 0 && counted == 0) {
-            let last = self.event;
-            self.found.push(format!(
-                "event {last} was the last to be delivered, and event {next} was not"
-            ));
-        }
+        self.found.extend(self.told.end(client, truth, figures));
         if self.newest.is_none_or(|(tick, _)| tick != frame.tick) {
             self.found.push(format!(
                 "the newest snapshot is {:?}, not {}",

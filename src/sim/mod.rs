@@ -20,6 +20,7 @@ pub mod run;
 pub mod scenario;
 pub mod settings;
 pub mod taint;
+pub mod told;
 pub mod truth;
 pub mod upstream;
 pub mod windows;
