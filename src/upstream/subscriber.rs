@@ -312,10 +312,9 @@ impl Subscriber {
 
     fn tick(&mut self, update: TickUpdate, events: &mut Vec<SubscriberEvent>) {
         let number = update.origin_tick;
-        let expected = self.last_tick.map_or(number, |last| last.saturating_add(1));
-        if number < expected && !(update.keyframe && number.saturating_add(1) == expected) {
+        let came = |last: &u64| number < *last || (number == *last && !update.keyframe);
+        if let Some(last) = self.last_tick.filter(came) {
             self.counts.repeated += 1;
-            let last = expected.saturating_sub(1);
             let text = format!("upstream tick {number} refused: tick {last} has come already");
             return events.push(SubscriberEvent::Malformed(text));
         }
@@ -333,7 +332,7 @@ impl Subscriber {
                 events.push(SubscriberEvent::Malformed(text));
             }
             return;
-        } else if number > expected {
+        } else if self.last_tick.is_some_and(|last| number > last.saturating_add(1)) {
             self.counts.gaps += 1;
             if !self.resync_asked {
                 self.resync();

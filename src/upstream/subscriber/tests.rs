@@ -184,6 +184,27 @@ fn threats_85_gaps_are_asked_for_and_repeats_refused() {
     assert_eq!((counts.gaps, counts.repeated, counts.resyncs), (2, 2, 1));
 }
 
+/// THREATS 85: the last number there is counts once, too.
+#[test]
+fn threats_85_the_highest_number_is_not_given_out_twice() {
+    let mut subscriber = live();
+    let highest = FromOrigin::Tick(TickUpdate {
+        origin_tick: u64::MAX,
+        server_us: 500_000,
+        ..TickUpdate::default()
+    });
+    assert_eq!(
+        receive(&mut subscriber, &bytes(&[highest.clone(), highest])),
+        [
+            format!("tick {}", u64::MAX),
+            format!(
+                "malformed: upstream tick {0} refused: tick {0} has come already",
+                u64::MAX
+            )
+        ]
+    );
+}
+
 #[test]
 fn no_tick_is_given_out_before_a_keyframe() {
     let mut subscriber = Subscriber::new(Vec::new());
