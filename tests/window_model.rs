@@ -18,6 +18,10 @@
 
 #[path = "window_model/fault.rs"]
 mod fault;
+#[path = "window_model/findings.rs"]
+mod findings;
+#[path = "window_model/key.rs"]
+mod key;
 #[path = "window_model/model.rs"]
 mod model;
 #[path = "window_model/search.rs"]
@@ -37,10 +41,9 @@ use ackline::wire::bytes::ByteReader;
 use ackline::wire::report::{HeldList, Report};
 use ackline::wire::snapshot::SnapshotHeader;
 
-use fault::Fault;
 use model::{Advance, Network, Size, WindowModel};
 use search::{Graph, compare_twins, mark};
-use state::{Broken, Part, Said};
+use state::{Part, Said};
 
 /// States at which a run of the usual sizes has gone wrong.
 const MOST: usize = 4_000_000;
@@ -121,64 +124,95 @@ fn live(name: &str, size: Size) -> usize {
     graph.states()
 }
 
-/// WIN1, WIN3, WIN4, WIN6, WIN7: two advances, everything sent deliverable for ever.
+/// WIN1, WIN3, WIN4, WIN6, WIN7: advances, everything sent deliverable for ever.
 #[test]
 fn safe_with_everything_sent_deliverable() {
     let size = |ids| Size {
-        network: persist(ids, 3, 1),
+        network: persist(ids, 4, 1),
         ..Size::SMALL
     };
-    safe("persist, K=2, 4 ids, 3 generations", size(4));
+    safe("persist, K=2, 5 ids, 4 generations", size(5));
     if is_large() {
-        safe("persist, K=2, 5 ids, 3 generations", size(5));
+        safe("persist, K=2, 6 ids, 4 generations", size(6));
     }
 }
 
 /// The same with three slots and commits of one or two.
 #[test]
 fn safe_with_three_slots() {
-    let size = |ids| Size {
+    let size = |generations| Size {
         slots: 3,
         commit_max: 2,
-        network: persist(ids, 2, 1),
+        network: persist(5, generations, 1),
         ..Size::SMALL
     };
-    safe("persist, K=3, 4 ids, 2 generations", size(4));
+    safe("persist, K=3, 5 ids, 2 generations", size(2));
     if is_large() {
-        safe("persist, K=3, 5 ids, 2 generations", size(5));
+        safe("persist, K=3, 5 ids, 3 generations", size(3));
     }
 }
 
-/// WIN9, WIN10: epochs at any moment, commits cut off by them included.
+/// WIN9, WIN10: epochs and leases over at any moment, commits cut off by them included.
 #[test]
 fn safe_with_epochs() {
-    let size = |ids| Size {
+    let size = |ids, generations, epochs| Size {
         epochs: true,
+        expiry: true,
+        network: persist(ids, generations, epochs),
+        ..Size::SMALL
+    };
+    safe("persist, K=2, 4 ids, 4 generations, 2 epochs", size(4, 4, 2));
+    if is_large() {
+        safe("persist, K=2, 5 ids, 5 generations, 3 epochs", size(5, 5, 3));
+    }
+}
+
+/// WIN11: a damaged table, and the refusal that follows.
+#[test]
+fn safe_with_damage() {
+    let size = |request, generations| Size {
+        damage: true,
+        request,
+        network: persist(4, generations, 2),
+        ..Size::SMALL
+    };
+    safe(
+        "persist, K=2, damaged, 4 ids, 3 generations, 2 epochs",
+        size(false, 3),
+    );
+    if is_large() {
+        safe(
+            "the same with full states asked for, 4 generations",
+            size(true, 4),
+        );
+    }
+}
+
+/// TAB8: snapshots of one or two parts, any of them held back from any report, epochs and leases over at any
+/// moment.
+#[test]
+fn safe_with_parts() {
+    let size = |parts, ids| Size {
+        parts,
+        hold_back: true,
+        epochs: true,
+        expiry: true,
         network: persist(ids, 3, 2),
         ..Size::SMALL
     };
-    safe("persist, K=2, 3 ids, 2 epochs", size(3));
+    safe(
+        "persist, K=2, 1 or 2 parts, 3 ids, 3 generations, 2 epochs",
+        size(&[1, 2], 3),
+    );
     if is_large() {
-        safe("persist, K=2, 4 ids, 2 epochs", size(4));
+        safe(
+            "persist, K=2, 2 parts, 4 ids, 3 generations, 2 epochs",
+            size(&[2], 4),
+        );
     }
 }
 
-/// TAB8: snapshots of two parts, any of them held back from any report.
-#[test]
-fn safe_with_parts() {
-    let size = |ids| Size {
-        parts: &[2],
-        hold_back: true,
-        network: persist(ids, 2, 1),
-        ..Size::SMALL
-    };
-    safe("persist, K=2, 2 parts, 3 ids", size(3));
-    if is_large() {
-        safe("persist, K=2, 2 parts, 4 ids", size(4));
-    }
-}
-
-/// WIN5, WIN10, WIN11 and liveness: everything that can come between, in endless runs.
+/// WIN5, WIN9, WIN10, WIN11 and liveness: everything that can come between, in endless runs.
 #[test]
 fn live_when_disturbed() {
     let size = |slots, network| Size {
@@ -188,42 +222,64 @@ fn live_when_disturbed() {
     };
     live("endless, K=3, disturbed, 1 + 1 in flight", size(3, lossy(1, 1)));
     if is_large() {
-        live("endless, K=2, disturbed, 2 + 1 in flight", size(2, lossy(2, 1)));
         live("endless, K=2, disturbed, 1 + 2 in flight", size(2, lossy(1, 2)));
+        live("endless, K=2, disturbed, 2 + 1 in flight", size(2, lossy(2, 1)));
     }
 }
 
-/// WIN1..WIN7 and liveness where datagrams of one direction overtake each other, in endless runs.
+/// WIN1..WIN10 and liveness where datagrams of one direction overtake each other, in endless runs.
 #[test]
 fn live_when_overtaken() {
-    let size = |slots, network| Size {
-        slots,
+    let size = |network| Size {
         network,
         epochs: true,
+        expiry: true,
         ..Size::SMALL
     };
-    live("endless, K=2, lease, 2 + 1 in flight", size(2, lossy(2, 1)));
-    live("endless, K=2, lease, 1 + 2 in flight", size(2, lossy(1, 2)));
+    live("endless, K=2, epochs, leases, 2 + 1 in flight", size(lossy(2, 1)));
+    live("endless, K=2, epochs, leases, 1 + 2 in flight", size(lossy(1, 2)));
     if is_large() {
-        live("endless, K=2, lease, 2 + 2 in flight", size(2, lossy(2, 2)));
-        live("endless, K=3, lease, 2 + 1 in flight", size(3, lossy(2, 1)));
+        let three = Size {
+            slots: 3,
+            commit_max: 2,
+            network: lossy(1, 2),
+            ..Size::SMALL
+        };
+        live("endless, K=3, 1 + 2 in flight", three);
+        live("endless, K=2, epochs, leases, 2 + 2 in flight", size(lossy(2, 2)));
     }
 }
 
-/// TAB8 and liveness: snapshots of two parts, reports that hold any of them back, in endless runs.
+/// TAB8 and liveness: snapshots of parts, reports that hold any of them back, in endless runs.
 #[test]
 fn live_with_parts() {
-    let size = |slots, network| Size {
-        slots,
-        parts: &[2],
+    let size = |parts, network| Size {
+        parts,
         hold_back: true,
         network,
         ..Size::SMALL
     };
-    live("endless, K=2, 2 parts, 2 + 1 in flight", size(2, lossy(2, 1)));
+    let between = Size {
+        epochs: true,
+        expiry: true,
+        ..size(&[2], lossy(2, 1))
+    };
+    live("endless, K=2, 2 parts, epochs, leases, 2 + 1 in flight", between);
     if is_large() {
-        live("endless, K=2, 2 parts, 3 + 1 in flight", size(2, lossy(3, 1)));
-        live("endless, K=3, 2 parts, 2 + 1 in flight", size(3, lossy(2, 1)));
+        live(
+            "endless, K=2, 1 or 2 parts, 2 + 1 in flight",
+            size(&[1, 2], lossy(2, 1)),
+        );
+        let damaged = Size {
+            damage: true,
+            ..size(&[2], lossy(2, 1))
+        };
+        live("endless, K=2, 2 parts, damaged, 2 + 1 in flight", damaged);
+        let three = Size {
+            slots: 3,
+            ..size(&[2], lossy(2, 1))
+        };
+        live("endless, K=3, 2 parts, 2 + 1 in flight", three);
     }
 }
 
@@ -323,125 +379,4 @@ fn what_is_in_flight_crosses_the_wire() {
             .for_each(report_crosses_the_wire);
     }
     assert!(states.len() > 1000);
-}
-
-/// What must be found of a fault: a broken property or a state that is stuck, after so many steps.
-#[derive(Debug, PartialEq)]
-enum Found {
-    Broken(Broken, usize),
-    /// Full for ever.
-    Full(usize),
-    /// With a lost baseline for ever.
-    Lost(usize),
-}
-
-fn find(fault: Fault, size: Size) -> Found {
-    let model = WindowModel {
-        size,
-        fault: Some(fault),
-    };
-    let graph = Graph::explore(&model, MOST);
-    let (found, state) = if let Some((state, broken)) = graph.broken {
-        let steps = graph.trace(&model, state).len();
-        (Found::Broken(broken, steps), state)
-    } else if let Some(&state) = graph.stuck(mark::LOST, mark::WHOLE).first() {
-        (Found::Lost(graph.trace(&model, state).len()), state)
-    } else if let Some(&state) = graph.stuck(mark::FULL, mark::FREES).first() {
-        (Found::Full(graph.trace(&model, state).len()), state)
-    } else {
-        panic!("{fault:?} was not found in {} states", graph.states());
-    };
-    println!(
-        "{fault:?}: {found:?}, {} states\n{}",
-        graph.states(),
-        graph.story(&model, state)
-    );
-    found
-}
-
-/// Two slots and everything sent deliverable: where most faults are found.
-const FEW: Size = Size {
-    network: persist(4, 3, 1),
-    ..Size::SMALL
-};
-/// The same with epochs at any moment.
-const EPOCHS: Size = Size {
-    epochs: true,
-    network: persist(4, 4, 3),
-    ..Size::SMALL
-};
-/// The same with snapshots of two parts.
-const PARTS: Size = Size {
-    parts: &[2],
-    network: persist(3, 2, 1),
-    ..Size::SMALL
-};
-/// Endless, as the product does it: where faults of liveness are found.
-const ENDLESS: Size = Size {
-    advance: Advance::Asked,
-    network: lossy(1, 1),
-    ..Size::SMALL
-};
-
-macro_rules! faults {
-    ($($name:ident: $fault:ident in $size:expr => $found:expr;)*) => {$(
-        #[test]
-        fn $name() {
-            assert_eq!(find(Fault::$fault, $size), $found);
-        }
-    )*};
-}
-
-faults! {
-    fault_untagged_reports: UntaggedReports in Size { slots: 3, ..FEW } => Found::Broken(Broken::NamesUnheld, 13);
-    fault_received_is_held: ReceivedIsHeld in FEW => Found::Broken(Broken::NamesUnheld, 8);
-    fault_other_set: OtherSetSameGeneration in FEW => Found::Broken(Broken::NeedlessRefusal, 10);
-    fault_confirm_untagged: ConfirmUntagged in FEW => Found::Broken(Broken::GenerationsApart, 6);
-    fault_commit_again: CommitAppliedAgain in FEW => Found::Broken(Broken::ReportedDropped, 10);
-    fault_retired_uncounted: RetiredUncounted in FEW => Found::Broken(Broken::RelayOverfull, 8);
-    fault_epoch_missing: EpochMissing in EPOCHS => Found::Broken(Broken::NeedlessEpoch, 8);
-    fault_ids_restart: IdsRestart in EPOCHS => Found::Broken(Broken::NamesUnheld, 6);
-    fault_unordered_epochs: UnorderedEpochs in EPOCHS => Found::Broken(Broken::TookOld, 5);
-    fault_generation_modulo_2: GenerationModulo2 in Size { network: persist(5, 4, 1), ..FEW }
-        => Found::Broken(Broken::GenerationsApart, 11);
-    fault_generation_modulo_3: GenerationModulo3 in Size { network: persist(5, 5, 1), ..FEW }
-        => Found::Broken(Broken::GenerationsApart, 16);
-    fault_id_modulo_4: IdModulo4 in Size { network: persist(6, 4, 1), ..FEW }
-        => Found::Broken(Broken::NeedlessRefusal, 11);
-    fault_commit_aborted: CommitAborted in FEW => Found::Broken(Broken::GenerationsApart, 8);
-    fault_untagged_asks: UntaggedAsks in Size { advance: Advance::Asked, plain: true, ..FEW }
-        => Found::Broken(Broken::NeedlessAdvance, 13);
-    fault_untagged_refusals: UntaggedRefusals in Size { request: true, ..EPOCHS }
-        => Found::Broken(Broken::NeedlessEpoch, 7);
-    fault_commit_unverified: CommitUnverified in Size { damage: true, ..FEW }
-        => Found::Broken(Broken::DamagedSetTaken, 8);
-    fault_anchor_verified_only: AnchorVerifiedOnly in Size { damage: true, slots: 3, commit_max: 2, ..FEW }
-        => Found::Broken(Broken::DamagedSetTaken, 10);
-    fault_late_part_stored: LatePartStored in PARTS => Found::Broken(Broken::FixedChanged, 4);
-    fault_parts_fixed_when_named: PartsFixedWhenNamed in PARTS => Found::Broken(Broken::FixedChanged, 4);
-    fault_mask_grows: MaskGrows in PARTS => Found::Broken(Broken::ContentDiffers, 6);
-    fault_all_parts_assumed: AllPartsAssumed in PARTS => Found::Broken(Broken::ContentDiffers, 4);
-    fault_unreported_committed: UnreportedCommitted in PARTS => Found::Broken(Broken::NamesUnheld, 2);
-    fault_digest_over_all_parts: DigestOverAllParts in PARTS => Found::Broken(Broken::NeedlessRefusal, 7);
-    fault_mask_of_all_parts: MaskOfAllParts in PARTS => Found::Broken(Broken::NeedlessRefusal, 7);
-    fault_decoded_on_newest: DecodedOnNewest in FEW => Found::Broken(Broken::WrongBase, 8);
-    fault_parts_on_different_bases: PartsOnDifferentBases in PARTS => Found::Broken(Broken::ContentDiffers, 6);
-    fault_old_generation_taken: OldGenerationTaken in FEW => Found::Broken(Broken::TookOld, 9);
-    fault_second_part_under_newer_tag: SecondPartUnderNewerTag in PARTS
-        => Found::Broken(Broken::FixedChanged, 9);
-    fault_unreported_takes_no_slot: UnreportedTakesNoSlot in FEW => Found::Broken(Broken::ClientOverfull, 6);
-    fault_reported_dropped: ReportedDropped in FEW => Found::Broken(Broken::ReportedDropped, 7);
-    fault_old_session_taken: OldSessionTaken in Size { reconnect: true, ..FEW }
-        => Found::Broken(Broken::NeedlessRefusal, 8);
-    fault_commit_keeps_all: CommitKeepsAll in Size { commit_max: 2, ..ENDLESS } => Found::Full(7);
-    fault_nothing_said_at_full: NothingSaidAtFull in ENDLESS => Found::Full(5);
-    fault_refusal_unsaid: RefusalUnsaid in Size { damage: true, ..ENDLESS } => Found::Lost(5);
-    fault_refusal_said_once: RefusalSaidOnce in Size { damage: true, ..ENDLESS } => Found::Lost(11);
-    fault_ask_said_once: AskSaidOnce in ENDLESS => Found::Full(9);
-    fault_commit_said_once: CommitSaidOnce in ENDLESS => Found::Full(11);
-    fault_reported_once: ReportedOnce in ENDLESS => Found::Full(7);
-    fault_complete_only: CompleteOnly in Size { parts: &[2], network: lossy(2, 1), ..ENDLESS } => Found::Full(6);
-    fault_absence_is_freed: AbsenceIsFreed in Size { network: lossy(1, 2), ..ENDLESS } => Found::Full(11);
-    fault_lease_drops_only: LeaseDropsOnly in Size { expiry: true, ..ENDLESS } => Found::Full(9);
-    fault_nothing_usable_ignored: NothingUsableIgnored in ENDLESS => Found::Full(9);
 }

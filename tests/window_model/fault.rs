@@ -5,7 +5,8 @@
 
 use ackline::window::send::SendWindow;
 
-use crate::state::{Content, Entry, Key, Part, State, relay_tables};
+use crate::key::Key;
+use crate::state::{Content, Entry, Part, State, relay_tables};
 
 /// A seeded fault. The letters are those of the protocol's own analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
