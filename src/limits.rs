@@ -4,8 +4,9 @@
 
 /// Places in which a client keeps a baseline (SPEC WIN1).
 pub const WINDOW_SLOTS: usize = 32;
-/// Held baselines at which a client asks for an advance: half the slots (SPEC WIN8, WINDOW-MODEL A25).
-pub const WINDOW_ASK_AT: usize = 16;
+/// Held baselines at which a client asks for an advance (SPEC WIN8, WINDOW-MODEL A25): a quarter of the slots, so that at
+/// 20 candidates a second more than a second of negotiation fits, and memory follows what the way needs.
+pub const WINDOW_ASK_AT: usize = 8;
 /// The largest set of baselines a commit may keep: an advance must free slots (WINDOW-MODEL A6).
 pub const COMMIT_SET_MAX: usize = 8;
 /// Datagrams one snapshot may span (SPEC TAB8): the width of a part mask.
@@ -13,6 +14,12 @@ pub const PARTS_MAX: usize = 32;
 
 /// Dense places for entities in one world. A table entry keeps one bit for "removed", so 15 bits.
 pub const SLOTS_MAX: usize = 1 << 15;
+/// Ticks after which a place that does not change counts as changed this long ago. Ticks 2^31 apart have no order, so
+/// no older one may be compared; every baseline is far younger. At 60 Hz seven months.
+pub const QUIET_TICKS: u32 = 1 << 30;
+/// Ticks a session may last: what a client compares by tick, such as the last record of a quiet entity, is never older
+/// (SPEC DEC6). At 60 Hz seven months.
+pub const SESSION_TICKS_MAX: u32 = 1 << 30;
 /// Slots in one copy-on-write chunk of a frame.
 pub const CHUNK_SLOTS: usize = 64;
 /// Extra fields a schema may declare, besides motion.
@@ -41,6 +48,18 @@ pub const COMMIT_KEEPS: usize = 1;
 /// Least time between two candidates for one client, microseconds: about 20 a second compete for slots at any
 /// send rate (WINDOW-MODEL A26), and every snapshot is one at 20 Hz.
 pub const CANDIDATE_SPACING_US: u64 = 40_000;
+/// Growth of the round trip over its floor, microseconds, that means a queue on the way: three ticks of 20 Hz.
+pub const PACE_QUEUE_US: u32 = 150_000;
+/// Time over which the floor of the round trip is remembered, microseconds: one window and the one before.
+pub const PACE_FLOOR_WINDOW_US: u64 = 10_000_000;
+/// Time in which a queue must have shrunk by a fifth, microseconds, or it is taken for a longer way.
+pub const PACE_STUCK_US: u64 = 3_000_000;
+/// Least time between snapshots to a client once it first falls behind, microseconds: more than a tick of 20 Hz.
+pub const PACE_SPACING_FIRST_US: u32 = 75_000;
+/// Most time between snapshots to a client because it is behind, microseconds.
+pub const PACE_SPACING_MAX_US: u32 = 400_000;
+/// What a round trip without a queue takes back of it, microseconds.
+pub const PACE_SPACING_STEP_US: u32 = 4_000;
 /// Least time between two heavy snapshots to a client that is joining, microseconds.
 pub const JOIN_SPACING_US: u64 = 40_000;
 /// Least time between two session epochs of one client (WINDOW-MODEL A9, THREATS 57), microseconds.
@@ -57,8 +76,13 @@ pub const IDLE_US: u64 = 30_000_000;
 pub const DIGEST_SPACING_US: u64 = 900_000;
 /// Time between two Welcomes to a client that was not heard yet, microseconds.
 pub const WELCOME_SPACING_US: u64 = 100_000;
+/// Time after which a session whose client was never heard is given up, microseconds: a queue of seconds on the way, as
+/// a join under overload meets it, is no reason.
+pub const UNCONFIRMED_US: u64 = 6_000_000;
 /// Welcomes sent without an answer before the session is given up.
-pub const WELCOMES_MAX: u32 = 50;
+pub const WELCOMES_MAX: u32 = 30;
+/// Snapshot bytes sent before anything was heard of a client, at most: about TCP's initial window (RFC 6928).
+pub const UNCONFIRMED_BYTES: u64 = 16 << 10;
 /// Parts one session may be sent in one tick. All parts of a snapshot go into one batch, so that no report can
 /// be taken in between them (SPEC TAB8).
 pub const PARTS_PER_TICK: usize = 24;
@@ -169,7 +193,7 @@ pub const TRUTH_TICKS_MAX: usize = 1024;
 const _: () = assert!(WINDOW_ASK_AT < WINDOW_SLOTS);
 const _: () = assert!(UPSTREAM_TOKEN_MAX + 64 <= UPSTREAM_REQUEST_MAX);
 const _: () = assert!(SUBSCRIBER_QUEUE_MAX >= 3 * UPSTREAM_FRAME_MAX);
-const _: () = assert!(COMMIT_SET_MAX < WINDOW_ASK_AT);
+const _: () = assert!(COMMIT_SET_MAX <= WINDOW_ASK_AT);
 const _: () = assert!(PARTS_MAX <= u32::BITS as usize);
 const _: () = assert!(SLOTS_MAX.is_multiple_of(CHUNK_SLOTS));
 const _: () = assert!(DATAGRAM_MAX <= SEND_SLOT_BYTES && SEND_SLOT_BYTES <= RECEIVE_SLOT_BYTES);

@@ -45,6 +45,8 @@ struct Play {
     /// Parts that a report has named, by snapshot.
     fixed: BTreeMap<u32, u32>,
     epoch: (u32, u32),
+    /// The stream that the session epoch is of.
+    epoch_stream: u32,
     next_id: Tick,
     server_us: u64,
     next_message: u32,
@@ -91,6 +93,7 @@ impl Play {
             shadow: BTreeMap::new(),
             fixed: BTreeMap::new(),
             epoch: (0, 0),
+            epoch_stream: 0,
             next_id: [Tick(100), Tick(u32::MAX - 5)][tape.below(2) as usize],
             server_us: 1_000_000,
             next_message: 0,
@@ -212,7 +215,7 @@ impl Play {
                 self.follow(&header, stored);
             }
             Received::Refused(Refusal::Window(_) | Refusal::UnknownStream | Refusal::DistrustedBase) => {
-                assert!(self.client.decoded().is_empty());
+                assert!(self.client.decoded().next().is_none());
                 if bytes[0] == payload::SNAPSHOT {
                     assert_eq!(
                         replica_fingerprint(&self.client),
@@ -251,7 +254,7 @@ impl Play {
             (header.session_epoch, header.generation),
             "a part is of the client's own window"
         );
-        let entries = self.client.decoded().to_vec();
+        let entries = self.client.decoded().collect::<Vec<_>>();
         let base = header
             .base
             .map(|base| self.shadow.get(&base.0).expect("a base that is held (TAB1)"));
@@ -260,6 +263,7 @@ impl Play {
             assert!(header.base.is_none());
             self.shadow.clear();
             self.fixed.clear();
+            self.epoch_stream = header.stream_epoch;
         } else if now.1 > self.epoch.1 {
             let commit = header.commit.expect("a generation begins with its commit (WIN6)");
             self.shadow.retain(|id, _| commit.find(Tick(*id)).is_some());
@@ -271,6 +275,10 @@ impl Play {
             );
         }
         self.epoch = now;
+        assert_eq!(
+            header.stream_epoch, self.epoch_stream,
+            "a session epoch is of one stream (ID1)"
+        );
         if !stored {
             return;
         }
@@ -356,14 +364,14 @@ impl Play {
             assert_eq!(*mask, which.mask);
             let same = table
                 .records()
-                .eq(expected.iter().map(|(slot, record)| (*slot, record)));
+                .eq(expected.iter().map(|(slot, record)| (*slot, *record)));
             assert!(same, "table {} is its base plus its parts (TAB2)", which.id);
         }
         assert!(held <= WINDOW_SLOTS, "THREATS 47");
         assert_eq!(held, self.shadow.len());
         if let Some(schema) = self.client.schema() {
             for (_, record, _) in self.client.display().records() {
-                records::assert_within(record, schema);
+                records::assert_within(&record, schema);
             }
         }
         let mut told = Vec::new();

@@ -31,7 +31,9 @@ struct Play {
 pub fn run(data: &[u8]) {
     let mut tape = Tape::new(data);
     let first = [100, u32::MAX - 12][tape.below(2) as usize];
-    let mut stage = Stage::new(1 + tape.below(ENTITIES_MAX as u32), first);
+    // Mostly few; at times enough that a snapshot takes several parts.
+    let entities = if tape.one_in(6) { ENTITIES_MAX as u32 } else { 16 };
+    let mut stage = Stage::new(1 + tape.below(entities), first);
     stage.join();
     let seat = Seat::join(&mut stage, path(50_000), [9; 16]);
     let mut play = Play {

@@ -58,14 +58,14 @@ pub fn relay_payload() -> Vec<Vec<u8>> {
     let mut seeds = plain();
     // A tick with motion, then an honest report: joins, follows, asks, advances.
     let mut ink = Ink::default();
-    ink.u8(0).u8(20);
+    ink.u8(0).u8(0).u8(12);
     for step in 0..40u8 {
         ink.u8(0).u8(0).u8(0x30 | (step % 2 * 4)).u8(3).u8(0).u8(0).u8(0);
     }
     seeds.push(ink.0);
     // Reports only some parts, and asks all the time; frames are skipped in between.
     let mut ink = Ink::default();
-    ink.u8(1).u8(47);
+    ink.u8(1).u8(5).u8(147);
     for step in 0..24u8 {
         ink.u8(0)
             .u8(0)
@@ -82,7 +82,7 @@ pub fn relay_payload() -> Vec<Vec<u8>> {
     seeds.push(ink.0);
     // A part of a snapshot is reported when the frame of its base has left the arena.
     let mut ink = Ink::default();
-    ink.u8(0).u8(150);
+    ink.u8(0).u8(5).u8(150);
     for _ in 0..6 {
         ink.u8(0).u8(0).u8(0x10).u8(3).u8(0).u8(0).u8(0);
     }
@@ -94,7 +94,7 @@ pub fn relay_payload() -> Vec<Vec<u8>> {
     seeds.push(ink.0);
     // Refuses and restarts.
     let mut ink = Ink::default();
-    ink.u8(0).u8(8);
+    ink.u8(0).u8(0).u8(8);
     for step in 0..30u8 {
         ink.u8(0)
             .u8(0)

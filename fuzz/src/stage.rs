@@ -335,7 +335,7 @@ impl Stage {
                 .display()
                 .records()
                 .map(|(slot, record, _)| (slot, record))
-                .eq(frame.records())
+                .eq(frame.records().map(|(slot, record)| (slot, *record)))
         );
     }
 }

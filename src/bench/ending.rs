@@ -56,15 +56,15 @@ pub fn end_check(
         let recent = as_of_us + CLEAN_US >= server_us;
         let mut then = || {
             let mut frames = reader.at(stream, as_of_us);
-            frames.any(|truth| hints.record(&truth.frame, slot, record.entity) == Some(record))
+            frames.any(|truth| hints.record(&truth.frame, slot, record.entity) == Some(&record))
         };
-        if truth == record || (recent && then()) {
+        if *truth == record || (recent && then()) {
             right += 1;
         } else {
             check.example = format!(
                 "entity {} at {server_us} us: {}",
                 record.entity,
-                differences(record, Some(truth))
+                differences(&record, Some(truth))
             );
         }
     }

@@ -64,6 +64,8 @@ pub struct Oracle {
     /// Truth has come that what waits was not compared with.
     unsettled: bool,
     spare: Vec<Vec<Entry>>,
+    /// The entries under judgement.
+    decoded: Vec<Entry>,
     counts: OracleCounts,
 }
 
@@ -79,6 +81,7 @@ impl Oracle {
             waiting_entries: 0,
             unsettled: false,
             spare: Vec::new(),
+            decoded: Vec::new(),
             counts: OracleCounts::default(),
         }
     }
@@ -167,13 +170,16 @@ impl Oracle {
             view.watched.iter_mut().for_each(Vec::clear);
         }
         let server_us = (!late).then_some(newest_us);
+        let mut decoded = core::mem::take(&mut self.decoded);
+        decoded.clear();
+        decoded.extend(client.decoded());
         let part = Part {
             client: view.client,
             server_us,
             newest_us,
             now_us,
             fresh,
-            entries: client.decoded(),
+            entries: &decoded,
         };
         let mut checked = self.judge(view, &part, series);
         if checked == Checked::NotYet && self.reader.refresh() {
@@ -190,6 +196,7 @@ impl Oracle {
             Checked::NotYet => self.wait(view, &part),
             Checked::Never => {}
         }
+        self.decoded = decoded;
     }
 
     fn judge(&mut self, view: &mut View, part: &Part<'_>, series: &mut SeriesSet) -> Checked {
@@ -420,7 +427,7 @@ impl Oracle {
             let mut past = reader
                 .backwards(stream)
                 .filter(|truth| truth.server_us() <= server_us);
-            if past.any(|truth| hints.record(&truth.frame, slot, record.entity) == Some(record)) {
+            if past.any(|truth| hints.record(&truth.frame, slot, record.entity) == Some(&record)) {
                 continue;
             }
             let seen_us = record
@@ -428,7 +435,7 @@ impl Oracle {
                 .map_or(record.segment_us, |motion| motion.observed_us);
             if seen_us > oldest_us {
                 self.counts.mismatches += 1;
-                note(&mut self.counts, view.client, server_us, record, None);
+                note(&mut self.counts, view.client, server_us, &record, None);
             }
         }
     }

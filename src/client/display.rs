@@ -4,8 +4,10 @@
 //! an entry applies only when its snapshot is after the slot's `as_of`, so a late part never overwrites newer
 //! state and revives nothing. It outlives session epochs; a new stream epoch clears it (SPEC ID1).
 //!
-//! Memory: one place a slot, S x size of a place, S the highest slot seen + 1, at most
-//! [`SLOTS_MAX`](crate::limits::SLOTS_MAX); the list of changes holds at most one receive's.
+//! Its records are those of the pool that the tables share: a spot holds its record's place.
+//!
+//! Memory: 40 x S bytes, S the highest slot seen + 1, at most [`SLOTS_MAX`](crate::limits::SLOTS_MAX); 48 x G, G the
+//! highest slot that lost a member + 1; the list of changes holds at most one receive's.
 
 #![deny(
     clippy::indexing_slicing,
@@ -14,7 +16,9 @@
     clippy::panic
 )]
 
-use crate::delta::decode::{Change, Entry};
+use super::draft::{DraftChange, DraftEntry};
+use super::store::Place;
+use super::table::{ClientTable, RecordPool};
 use crate::sequence::Tick;
 use crate::state::entity::{Departure, Entity};
 use crate::state::record::Record;
@@ -39,13 +43,6 @@ impl Known {
     #[must_use]
     pub fn is_awake(&self) -> bool {
         self.awake.is_some_and(|awake| awake.is_after(self.as_of))
-    }
-
-    /// The newest snapshot that said the slot has this member.
-    fn member_at(&self) -> Tick {
-        self.awake
-            .filter(|awake| awake.is_after(self.as_of))
-            .unwrap_or(self.as_of)
     }
 }
 
@@ -128,10 +125,45 @@ pub enum Fate {
     Past,
 }
 
+/// What is known of a slot, its record in the pool.
+#[derive(Clone, Copy, Debug, Default)]
+enum Spot {
+    #[default]
+    Never,
+    Member(Member),
+    /// Its tombstone is in `gone`.
+    Gone,
+}
+
+/// A member, its record in the pool.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    at: Place,
+    /// The record's head and entity, so that one of the same life is known without a look at either.
+    head: Place,
+    entity: Entity,
+    as_of: Tick,
+    as_of_us: u64,
+    awake: Option<Tick>,
+}
+
+const _: () = assert!(size_of::<Spot>() == 40);
+
+impl Member {
+    /// The newest snapshot that said the slot has this member.
+    fn member_at(&self) -> Tick {
+        self.awake
+            .filter(|awake| awake.is_after(self.as_of))
+            .unwrap_or(self.as_of)
+    }
+}
+
 /// The newest known state of every slot.
 #[derive(Debug, Default)]
-pub struct Display {
-    places: Vec<DisplayPlace>,
+pub(super) struct Display {
+    spots: Vec<Spot>,
+    /// By slot the last tombstone; of meaning where the spot says so.
+    gone: Vec<Option<Gone>>,
     live: usize,
     /// Slots whose member is gone but not destroyed: a table may still have it.
     departed: SlotSet,
@@ -149,55 +181,81 @@ pub(super) struct Moment {
     pub(super) server_us: u64,
 }
 
-impl Display {
+/// The display, read through the pool that has its records.
+#[derive(Clone, Copy, Debug)]
+pub struct DisplayView<'a> {
+    pub(super) display: &'a Display,
+    pub(super) pool: &'a RecordPool,
+}
+
+impl<'a> DisplayView<'a> {
     /// What is known of a slot.
     #[must_use]
-    pub fn place(&self, slot: Slot) -> &DisplayPlace {
-        const NEVER: DisplayPlace = DisplayPlace::Never;
-        self.places.get(usize::from(slot)).unwrap_or(&NEVER)
+    pub fn place(&self, slot: Slot) -> DisplayPlace {
+        match self.display.spot(slot) {
+            Spot::Never => DisplayPlace::Never,
+            Spot::Member(member) => self
+                .known_of(&member)
+                .map_or(DisplayPlace::Never, DisplayPlace::Known),
+            Spot::Gone => self
+                .display
+                .tombstone(slot)
+                .map_or(DisplayPlace::Never, DisplayPlace::Gone),
+        }
+    }
+
+    fn known_of(&self, member: &Member) -> Option<Known> {
+        Some(Known {
+            record: self.pool.at(member.at)?.record(),
+            as_of: member.as_of,
+            as_of_us: member.as_of_us,
+            awake: member.awake,
+        })
     }
 
     /// The member of a slot.
     #[must_use]
-    pub fn known(&self, slot: Slot) -> Option<&Known> {
-        match self.place(slot) {
-            DisplayPlace::Known(known) => Some(known),
+    pub fn known(&self, slot: Slot) -> Option<Known> {
+        match self.display.spot(slot) {
+            Spot::Member(member) => self.known_of(&member),
             _ => None,
         }
     }
 
     /// Every member in rising order of slot, with its newest record and the snapshot that is from.
-    pub fn records(&self) -> impl Iterator<Item = (Slot, &Record, Tick)> + '_ {
-        (0..).zip(&self.places).filter_map(|(slot, place)| match place {
-            DisplayPlace::Known(known) => Some((slot, &known.record, known.as_of)),
-            _ => None,
-        })
+    pub fn records(&self) -> impl Iterator<Item = (Slot, Record, Tick)> + use<'a> {
+        let DisplayView { display, pool } = *self;
+        display
+            .members()
+            .filter_map(|(slot, member)| Some((slot, pool.at(member.at)?.record(), member.as_of)))
     }
 
     /// Members.
     #[must_use]
     pub fn live(&self) -> usize {
-        self.live
+        self.display.live
     }
 
     /// The slot in which an entity is a member.
     #[must_use]
     pub fn find(&self, entity: Entity) -> Option<Slot> {
-        self.records()
-            .find(|(_, record, _)| record.entity == entity)
-            .map(|(slot, ..)| slot)
+        self.display
+            .members()
+            .find(|(_, member)| member.entity == entity)
+            .map(|(slot, _)| slot)
     }
 
     /// What is known of an entity.
     #[must_use]
     pub fn fate(&self, entity: Entity) -> Fate {
         let mut fate = Fate::Unknown;
-        for place in &self.places {
-            let (other, present) = match place {
-                DisplayPlace::Never => continue,
-                DisplayPlace::Known(known) => (known.record.entity, true),
-                DisplayPlace::Gone(gone) => (gone.entity, false),
+        for (slot, spot) in (0..).zip(&self.display.spots) {
+            let (other, present) = match spot {
+                Spot::Never => continue,
+                Spot::Member(member) => (Some(member.entity), true),
+                Spot::Gone => (self.display.tombstone(slot).map(|gone| gone.entity), false),
             };
+            let Some(other) = other else { continue };
             if other == entity && present {
                 return Fate::Present;
             }
@@ -207,10 +265,33 @@ impl Display {
         }
         fate
     }
+}
+
+impl Display {
+    fn spot(&self, slot: Slot) -> Spot {
+        self.spots.get(usize::from(slot)).copied().unwrap_or_default()
+    }
+
+    fn member(&self, slot: Slot) -> Option<Member> {
+        match self.spot(slot) {
+            Spot::Member(member) => Some(member),
+            _ => None,
+        }
+    }
+
+    fn tombstone(&self, slot: Slot) -> Option<Gone> {
+        self.gone.get(usize::from(slot)).copied().flatten()
+    }
+
+    fn members(&self) -> impl Iterator<Item = (Slot, &Member)> + '_ {
+        (0..).zip(&self.spots).filter_map(|(slot, spot)| match spot {
+            Spot::Member(member) => Some((slot, member)),
+            _ => None,
+        })
+    }
 
     /// What the last receive changed, in order; a slot may be named twice.
-    #[must_use]
-    pub fn changes(&self) -> &[Shown] {
+    pub(super) fn changes(&self) -> &[Shown] {
         &self.changes
     }
 
@@ -219,8 +300,12 @@ impl Display {
     }
 
     /// A new stream: nothing of the old one is shown or compared with (SPEC PLY7, FAULTS 74).
-    pub(super) fn clear(&mut self) {
-        self.places.clear();
+    pub(super) fn clear(&mut self, pool: &mut RecordPool) {
+        for (_, member) in self.members() {
+            pool.drop_holder(member.at);
+        }
+        self.spots.clear();
+        self.gone.clear();
         self.departed.clear();
         self.entered.clear();
         self.changes.clear();
@@ -228,21 +313,25 @@ impl Display {
     }
 
     /// Applies a part's entries; `base` is the part's base table.
-    pub(super) fn apply<'b>(
+    pub(super) fn apply(
         &mut self,
         moment: Moment,
-        entries: &[Entry],
-        base: impl Fn(Slot) -> Option<&'b Record>,
+        entries: &[DraftEntry],
+        base: Option<&ClientTable>,
+        pool: &mut RecordPool,
     ) {
-        for Entry { slot, change } in entries {
+        for DraftEntry { slot, change } in entries {
+            let in_base = base.and_then(|table| table.place(*slot));
             match change {
-                Change::Update(record) | Change::Complete(record) => self.put(moment, *slot, record, None),
-                Change::Awake => {
-                    if let Some(record) = base(*slot) {
-                        self.wake(moment, *slot, record);
+                DraftChange::Update(place) | DraftChange::Complete(place) => {
+                    self.put(moment, *slot, *place, None, pool);
+                }
+                DraftChange::Awake => {
+                    if let Some(place) = in_base {
+                        self.wake(moment, *slot, place, pool);
                     }
                 }
-                Change::Removed {
+                DraftChange::Removed {
                     departure,
                     at_us,
                     reason,
@@ -255,116 +344,147 @@ impl Display {
                         Departure::LeftView => Absence::LeftView,
                         Departure::Hidden => Absence::Hidden,
                     };
-                    match base(*slot) {
-                        Some(record) => self.remove(moment, *slot, absence, record),
-                        None => self.remove_shown(moment, *slot, absence),
+                    match in_base.and_then(|place| pool.at(place)) {
+                        Some(record) => {
+                            let entity = record.head.entity;
+                            self.remove(moment, *slot, absence, entity, pool);
+                        }
+                        None => self.remove_shown(moment, *slot, absence, pool),
                     }
                 }
             }
         }
     }
 
-    fn put(&mut self, moment: Moment, slot: Slot, record: &Record, awake: Option<Tick>) {
-        let index = usize::from(slot);
-        if self.places.len() <= index {
-            self.places.resize(index + 1, DisplayPlace::Never);
-        }
-        let Some(place) = self.places.get_mut(index) else {
-            return;
+    fn put(&mut self, moment: Moment, slot: Slot, at: Place, awake: Option<Tick>, pool: &mut RecordPool) {
+        let head = pool.head_place(at);
+        let known = self.member(slot).filter(|member| member.head == head);
+        let entity = match known {
+            Some(member) => Some(member.entity),
+            None => pool.at(at).map(|record| record.head.entity),
         };
-        let entity = record.entity;
+        let Some(entity) = entity else { return };
+        let index = usize::from(slot);
+        if self.spots.len() <= index {
+            self.spots.resize(index + 1, Spot::Never);
+        }
         let mut kept_awake = awake;
-        let kind = match place {
-            DisplayPlace::Known(old) if old.record.entity == entity => {
-                if !moment.id.is_after(old.as_of) {
+        let kind = match self.spot(slot) {
+            Spot::Member(old) => {
+                let before = old.entity;
+                let newest = if before == entity {
+                    old.as_of
+                } else {
+                    old.member_at()
+                };
+                if !moment.id.is_after(newest) || is_older_life(entity, before) {
                     return;
                 }
-                kept_awake = old.awake.filter(|awake| awake.is_after(moment.id)).or(awake);
-                ShownKind::Updated
+                pool.drop_holder(old.at);
+                if before == entity {
+                    kept_awake = old.awake.filter(|awake| awake.is_after(moment.id)).or(awake);
+                    ShownKind::Updated
+                } else {
+                    self.changes.push(Shown {
+                        slot,
+                        kind: ShownKind::Removed(Absence::Unheard),
+                        entity: before,
+                    });
+                    ShownKind::Entered
+                }
             }
-            DisplayPlace::Known(old) => {
-                if !moment.id.is_after(old.member_at()) || is_older_life(entity, old.record.entity) {
-                    return;
-                }
-                self.changes.push(Shown {
-                    slot,
-                    kind: ShownKind::Removed(Absence::Unheard),
-                    entity: old.record.entity,
+            Spot::Gone => {
+                let revives = self.tombstone(slot).is_none_or(|gone| {
+                    let over = matches!(gone.absence, Absence::Destroyed { .. }) && gone.entity == entity;
+                    moment.id.is_after(gone.as_of) && !over && !is_older_life(entity, gone.entity)
                 });
-                ShownKind::Entered
-            }
-            DisplayPlace::Gone(gone) => {
-                let over = matches!(gone.absence, Absence::Destroyed { .. }) && gone.entity == entity;
-                if !moment.id.is_after(gone.as_of) || over || is_older_life(entity, gone.entity) {
+                if !revives {
                     return;
                 }
                 self.live += 1;
                 self.departed.remove(slot);
                 ShownKind::Entered
             }
-            DisplayPlace::Never => {
+            Spot::Never => {
                 self.live += 1;
                 ShownKind::Entered
             }
         };
-        *place = DisplayPlace::Known(Known {
-            record: *record,
-            as_of: moment.id,
-            as_of_us: moment.server_us,
-            awake: kept_awake,
-        });
+        pool.hold(at);
+        if let Some(spot) = self.spots.get_mut(index) {
+            *spot = Spot::Member(Member {
+                at,
+                head,
+                entity,
+                as_of: moment.id,
+                as_of_us: moment.server_us,
+                awake: kept_awake,
+            });
+        }
         if kind == ShownKind::Entered {
             self.entered.insert(slot);
         }
         self.changes.push(Shown { slot, kind, entity });
     }
 
-    fn wake(&mut self, moment: Moment, slot: Slot, base: &Record) {
-        match *self.place(slot) {
-            DisplayPlace::Known(mut known) => {
-                if moment.id.is_after(known.member_at()) {
-                    known.awake = Some(moment.id);
-                    self.set(
-                        slot,
-                        DisplayPlace::Known(known),
-                        ShownKind::Awake,
-                        known.record.entity,
-                    );
-                }
-            }
-            _ => self.put(moment, slot, base, Some(moment.id)),
+    fn wake(&mut self, moment: Moment, slot: Slot, base: Place, pool: &mut RecordPool) {
+        let Some(mut member) = self.member(slot) else {
+            self.put(moment, slot, base, Some(moment.id), pool);
+            return;
+        };
+        if moment.id.is_after(member.member_at())
+            && let Some(spot) = self.spots.get_mut(usize::from(slot))
+        {
+            member.awake = Some(moment.id);
+            *spot = Spot::Member(member);
+            self.changes.push(Shown {
+                slot,
+                kind: ShownKind::Awake,
+                entity: member.entity,
+            });
         }
     }
 
-    fn remove(&mut self, moment: Moment, slot: Slot, absence: Absence, base: &Record) {
+    /// A removal of a member of the base, `entity`.
+    fn remove(
+        &mut self,
+        moment: Moment,
+        slot: Slot,
+        absence: Absence,
+        entity: Entity,
+        pool: &mut RecordPool,
+    ) {
         let mut gone = Gone {
-            entity: base.entity,
+            entity,
             absence,
             as_of: moment.id,
             as_of_us: moment.server_us,
         };
-        match *self.place(slot) {
-            DisplayPlace::Known(known) => {
-                if !moment.id.is_after(known.member_at()) {
+        match self.spot(slot) {
+            Spot::Member(member) => {
+                if !moment.id.is_after(member.member_at()) {
                     return;
                 }
-                gone.entity = known.record.entity;
+                gone.entity = member.entity;
                 self.live -= 1;
-                self.set(
+                pool.drop_holder(member.at);
+                self.bury(slot, gone);
+                self.changes.push(Shown {
                     slot,
-                    DisplayPlace::Gone(gone),
-                    ShownKind::Removed(absence),
-                    known.record.entity,
-                );
+                    kind: ShownKind::Removed(absence),
+                    entity: gone.entity,
+                });
             }
-            DisplayPlace::Gone(old) => {
-                let over = matches!(old.absence, Absence::Destroyed { .. });
-                if moment.id.is_after(old.as_of) && !over {
-                    gone.entity = old.entity;
-                    self.write(slot, DisplayPlace::Gone(gone));
+            Spot::Gone => {
+                if let Some(old) = self.tombstone(slot) {
+                    let over = matches!(old.absence, Absence::Destroyed { .. });
+                    if moment.id.is_after(old.as_of) && !over {
+                        gone.entity = old.entity;
+                        self.bury(slot, gone);
+                    }
                 }
             }
-            DisplayPlace::Never => self.write(slot, DisplayPlace::Gone(gone)),
+            Spot::Never => self.bury(slot, gone),
         }
         match absence {
             Absence::Destroyed { .. } => self.departed.remove(slot),
@@ -374,60 +494,63 @@ impl Display {
 
     /// A removal of what no table has: it came by a snapshot that never became a baseline, if at all. Where it
     /// never came, what names it later but is older stays out too.
-    fn remove_shown(&mut self, moment: Moment, slot: Slot, absence: Absence) {
-        match *self.place(slot) {
-            DisplayPlace::Known(known) => self.remove(moment, slot, absence, &known.record),
-            DisplayPlace::Gone(_) => {}
-            DisplayPlace::Never => {
-                let gone = Gone {
+    fn remove_shown(&mut self, moment: Moment, slot: Slot, absence: Absence, pool: &mut RecordPool) {
+        match self.spot(slot) {
+            Spot::Member(member) => {
+                self.remove(moment, slot, absence, member.entity, pool);
+            }
+            Spot::Gone => {}
+            Spot::Never => self.bury(
+                slot,
+                Gone {
                     entity: Entity::default(),
                     absence: Absence::Unheard,
                     as_of: moment.id,
                     as_of_us: moment.server_us,
-                };
-                self.write(slot, DisplayPlace::Gone(gone));
-            }
+                },
+            ),
         }
     }
 
-    fn set(&mut self, slot: Slot, place: DisplayPlace, kind: ShownKind, entity: Entity) {
-        self.write(slot, place);
-        self.changes.push(Shown { slot, kind, entity });
-    }
-
-    fn write(&mut self, slot: Slot, place: DisplayPlace) {
+    fn bury(&mut self, slot: Slot, gone: Gone) {
         let index = usize::from(slot);
-        if self.places.len() <= index {
-            self.places.resize(index + 1, DisplayPlace::Never);
+        if self.spots.len() <= index {
+            self.spots.resize(index + 1, Spot::Never);
         }
-        if let Some(to) = self.places.get_mut(index) {
-            *to = place;
+        if self.gone.len() <= index {
+            self.gone.resize(index + 1, None);
+        }
+        if let (Some(spot), Some(tombstone)) = (self.spots.get_mut(index), self.gone.get_mut(index)) {
+            *spot = Spot::Gone;
+            *tombstone = Some(gone);
         }
     }
 
     /// A view is complete in `base`, the table of snapshot `as_of`: members that it lacks and that nothing since
     /// has named are gone. Looks at members not confirmed yet, or at `all`. Gives the number of those gone.
-    pub(super) fn reconcile<'b>(
+    pub(super) fn reconcile(
         &mut self,
         moment: Moment,
         as_of: Tick,
-        base: impl Fn(Slot) -> Option<&'b Record>,
+        base: Option<&ClientTable>,
         all: bool,
+        pool: &mut RecordPool,
     ) -> u64 {
         let mut look = core::mem::take(&mut self.scratch);
         look.clear();
         match all {
-            true => look.extend(self.records().map(|(slot, ..)| slot)),
+            true => look.extend(self.members().map(|(slot, _)| slot)),
             false => look.extend(self.entered.iter()),
         }
         let before = self.live;
         for slot in &look {
-            match self.known(*slot).copied() {
-                Some(known) if known.member_at().is_after(as_of) => continue,
-                Some(known) if base(*slot).is_none() => {
-                    self.remove(moment, *slot, Absence::Unheard, &known.record);
+            if let Some(member) = self.member(*slot) {
+                if member.member_at().is_after(as_of) {
+                    continue;
                 }
-                _ => {}
+                if base.and_then(|table| table.place(*slot)).is_none() {
+                    self.remove(moment, *slot, Absence::Unheard, member.entity, pool);
+                }
             }
             self.entered.remove(*slot);
         }
@@ -435,21 +558,40 @@ impl Display {
         (before - self.live) as u64
     }
 
-    /// A snapshot that re-asserts its whole base is here with all its parts: departed members that the base has
-    /// and that it did not remove are there again (CTL6; an explicit entry alone removes, TAB8). Gives their
-    /// number.
-    pub(super) fn reinstate<'b>(&mut self, moment: Moment, base: impl Fn(Slot) -> Option<&'b Record>) -> u64 {
-        let mut back = core::mem::take(&mut self.scratch);
-        back.clear();
-        back.extend(self.departed.iter().filter(|slot| base(*slot).is_some()));
-        let before = self.live;
-        for slot in &back {
-            if let Some(record) = base(*slot) {
-                self.put(moment, *slot, record, None);
+    /// A snapshot that re-asserts its whole base, `as_of`, is here with all its parts: what the base has and the snapshot
+    /// does not name is as the base has it (CTL6; an explicit entry alone removes, TAB8). Departed members are there
+    /// again; a member not heard of since the base shows the base's very record. Gives how many were put right.
+    pub(super) fn reassert(
+        &mut self,
+        moment: Moment,
+        as_of: Tick,
+        base: Option<&ClientTable>,
+        pool: &mut RecordPool,
+    ) -> u64 {
+        let Some(base) = base else { return 0 };
+        let mut wrong = core::mem::take(&mut self.scratch);
+        wrong.clear();
+        wrong.extend(base.members().filter_map(|(slot, place)| {
+            let differs = match self.spot(slot) {
+                Spot::Member(member) => {
+                    let other = member.at != place && !member.member_at().is_after(as_of);
+                    other && pool.at(member.at) != pool.at(place)
+                }
+                Spot::Gone => self.departed.contains(slot),
+                Spot::Never => true,
+            };
+            differs.then_some(slot)
+        }));
+        let mut righted = 0;
+        for slot in &wrong {
+            let before = self.changes.len();
+            if let Some(place) = base.place(*slot) {
+                self.put(moment, *slot, place, None, pool);
             }
+            righted += u64::from(self.changes.len() > before);
         }
-        self.scratch = back;
-        (self.live - before) as u64
+        self.scratch = wrong;
+        righted
     }
 
     /// Forgets departures that no table can undo any more: those for which `has` is false.
@@ -465,4 +607,65 @@ impl Display {
 /// True when `entity` is an earlier life of the same id (SPEC ID2).
 fn is_older_life(entity: Entity, than: Entity) -> bool {
     entity.id == than.id && entity.generation < than.generation
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn moment(id: u32) -> Moment {
+        Moment {
+            id: Tick(id),
+            server_us: u64::from(id) * 1000,
+        }
+    }
+
+    fn complete(pool: &mut RecordPool, slot: Slot, id: u32, class: u8) -> DraftEntry {
+        let record = Record::born(Entity { id, generation: 0 }, class, 0);
+        DraftEntry {
+            slot,
+            change: DraftChange::Complete(pool.put(&record)),
+        }
+    }
+
+    /// SPEC CTL6: a base that is said again corrects what is shown, but nothing that a later snapshot named; and the
+    /// pool has what is held, no more.
+    #[test]
+    fn ctl6_a_base_said_again_corrects_what_is_shown() {
+        let (mut pool, mut display) = (RecordPool::default(), Display::default());
+        let old = [complete(&mut pool, 0, 1, 1), complete(&mut pool, 1, 2, 1)];
+        display.apply(moment(1), &old, None, &mut pool);
+        let now = [
+            complete(&mut pool, 0, 1, 2),
+            complete(&mut pool, 1, 2, 2),
+            complete(&mut pool, 2, 3, 2),
+        ];
+        let base = pool.build(None, &now);
+        let later = [complete(&mut pool, 1, 2, 3)];
+        display.apply(moment(4), &later, Some(&base), &mut pool);
+        for entry in old.iter().chain(&now).chain(&later) {
+            if let DraftChange::Complete(place) = entry.change {
+                pool.drop_holder(place);
+            }
+        }
+        display.begin_receive();
+        assert_eq!(display.reassert(moment(5), Tick(3), Some(&base), &mut pool), 2);
+        let view = DisplayView {
+            display: &display,
+            pool: &pool,
+        };
+        let shown: Vec<(Slot, u8, Tick)> = view
+            .records()
+            .map(|(slot, record, as_of)| (slot, record.class, as_of))
+            .collect();
+        assert_eq!(shown, [(0, 2, Tick(5)), (1, 3, Tick(4)), (2, 2, Tick(5))]);
+        let kinds: Vec<ShownKind> = display.changes().iter().map(|shown| shown.kind).collect();
+        assert_eq!(kinds, [ShownKind::Updated, ShownKind::Entered]);
+        assert_eq!(display.reassert(moment(6), Tick(3), Some(&base), &mut pool), 0);
+        pool.release(base);
+        assert_eq!(pool.held(), 3);
+        display.clear(&mut pool);
+        assert_eq!(pool.held(), 0);
+    }
 }

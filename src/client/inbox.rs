@@ -16,7 +16,7 @@
 
 use std::collections::VecDeque;
 
-use super::display::{Display, Fate};
+use super::display::{DisplayView, Fate};
 use super::statistics::Statistics;
 use crate::delta::message::Message;
 use crate::limits::{RECORD_REQUESTS_MAX, STREAM_MESSAGES_MAX};
@@ -146,7 +146,7 @@ impl Inbox {
     }
 
     /// Delivers what can be delivered and gives up what waited too long.
-    pub(super) fn pump(&mut self, display: &Display, now_us: u64, statistics: &mut Statistics) {
+    pub(super) fn pump(&mut self, display: DisplayView<'_>, now_us: u64, statistics: &mut Statistics) {
         loop {
             self.refill(now_us, statistics);
             let full = self.waiting.len() >= WAITING_MAX;
@@ -201,7 +201,7 @@ impl Inbox {
     }
 
     /// The entities to ask for: of events that waited a second, the foremost few that are unknown.
-    pub(super) fn requests(&self, display: &Display, now_us: u64, out: &mut Vec<(u32, u32)>) {
+    pub(super) fn requests(&self, display: DisplayView<'_>, now_us: u64, out: &mut Vec<(u32, u32)>) {
         out.clear();
         for waiting in &self.waiting {
             if out.len() >= RECORD_REQUESTS_MAX || now_us.saturating_sub(waiting.since_us) < ASK_AFTER_US {

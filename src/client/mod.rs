@@ -19,7 +19,9 @@ pub mod table;
 
 mod attempt;
 mod down;
+mod draft;
 mod link;
+mod store;
 
 #[cfg(test)]
 mod tests;

@@ -32,7 +32,8 @@ pub enum Refusal {
     MalformedPayload,
     /// A schema that cannot be read or that breaks a bound.
     MalformedSchema,
-    /// A snapshot of a stream whose schema is not the one known (SPEC PLY7).
+    /// A snapshot of a stream whose schema is not the one known (SPEC PLY7), or of another than its session epoch is
+    /// of (SPEC ID1).
     UnknownStream,
     /// A snapshot on a base of a session whose tables were found to differ (SPEC WIN11, THREATS 43).
     DistrustedBase,

@@ -13,11 +13,12 @@
     clippy::panic
 )]
 
-use super::display::{Display, Moment};
+use super::display::{Display, DisplayView, Moment, Shown};
+use super::draft::Draft;
 use super::refusal::Refusal;
 use super::statistics::Statistics;
 use super::table::{ClientTable, RecordPool, TableView};
-use crate::delta::decode::{self, Entry};
+use crate::delta::decode::Entry;
 use crate::delta::layout::Layout;
 use crate::delta::schema;
 use crate::sequence::Tick;
@@ -69,6 +70,8 @@ pub struct NewestSnapshot {
     pub parts: u32,
     /// The number of its parts, once known.
     pub of: Option<u8>,
+    /// A part brought its base's digest, which was right: what it does not name is as in its base (CTL6).
+    pub asserted: bool,
 }
 
 impl NewestSnapshot {
@@ -98,11 +101,15 @@ pub(super) struct Replica {
     pool: RecordPool,
     display: Display,
     stream: Option<Box<Stream>>,
+    /// The stream that the session epoch is of.
+    epoch_stream: u32,
+    /// The session epoch in which a digest differed.
+    distrusted_in: Option<u32>,
     newest: Option<NewestSnapshot>,
     /// The session epoch in which a view was complete.
     complete_in: u32,
     stale: bool,
-    entries: Vec<Entry>,
+    draft: Draft,
     freed: Vec<ClientTable>,
 }
 
@@ -113,10 +120,12 @@ impl Replica {
             pool: RecordPool::default(),
             display: Display::default(),
             stream: None,
+            epoch_stream: 0,
+            distrusted_in: None,
             newest: None,
             complete_in: 0,
             stale: false,
-            entries: Vec::new(),
+            draft: Draft::default(),
             freed: Vec::new(),
         }
     }
@@ -125,8 +134,15 @@ impl Replica {
         &self.window
     }
 
-    pub(super) fn display(&self) -> &Display {
-        &self.display
+    pub(super) fn display(&self) -> DisplayView<'_> {
+        DisplayView {
+            display: &self.display,
+            pool: &self.pool,
+        }
+    }
+
+    pub(super) fn changes(&self) -> &[Shown] {
+        self.display.changes()
     }
 
     pub(super) fn newest(&self) -> Option<&NewestSnapshot> {
@@ -146,8 +162,8 @@ impl Replica {
     }
 
     /// The entries of the part taken last.
-    pub(super) fn entries(&self) -> &[Entry] {
-        &self.entries
+    pub(super) fn entries(&self) -> impl Iterator<Item = Entry> + Clone + '_ {
+        self.draft.resolved(&self.pool)
     }
 
     pub(super) fn tables(&self) -> impl Iterator<Item = (Held, TableView<'_>)> + '_ {
@@ -163,7 +179,7 @@ impl Replica {
     }
 
     pub(super) fn begin_receive(&mut self) {
-        self.entries.clear();
+        self.draft.clear(&mut self.pool);
         self.display.begin_receive();
     }
 
@@ -171,7 +187,7 @@ impl Replica {
     /// comes with it; nothing of the old stream decodes any more.
     pub(super) fn adopt(&mut self, stream: Box<Stream>) {
         self.stream = Some(stream);
-        self.display.clear();
+        self.display.clear(&mut self.pool);
     }
 
     /// Decides about a part and decodes it. `adopted` is a stream that comes in the same datagram.
@@ -186,7 +202,9 @@ impl Replica {
         statistics: &mut Statistics,
     ) -> Result<Admission, Refusal> {
         let stream = adopted.or(self.stream.as_deref()).ok_or(Refusal::UnknownStream)?;
-        if stream.epoch != header.stream_epoch {
+        // A new stream begins a new session epoch: the old one's tables are of another schema (SPEC ID1).
+        let continues = header.session_epoch == self.window.session_epoch();
+        if stream.epoch != header.stream_epoch || (continues && stream.epoch != self.epoch_stream) {
             return Err(Refusal::UnknownStream);
         }
         if self.distrusts(header) {
@@ -195,32 +213,23 @@ impl Replica {
         let admitted = self.window.admit(header, |table| self.pool.digest(table).0);
         statistics.count_digests(header, &admitted);
         let admission = admitted.map_err(|rejection| {
+            if matches!(rejection, Rejection::BaseDigest | Rejection::CommitDigest) {
+                self.distrusted_in = Some(header.session_epoch);
+            }
             self.window.reject(rejection);
             Refusal::Window(rejection)
         })?;
         let base = self.window.base(&admission);
-        let record = |slot| base.and_then(|table| self.pool.record(table, slot));
-        let count = usize::try_from(header.count).unwrap_or(usize::MAX);
-        decode::body(
-            &stream.layout,
-            body,
-            count,
-            header.server_us,
-            record,
-            &mut self.entries,
-        )
-        .map_err(Refusal::Body)?;
+        self.draft
+            .read(&stream.layout, header, body, base, &mut self.pool)
+            .map_err(Refusal::Body)?;
         Ok(admission)
     }
 
     /// Once a digest differed, no table of this session epoch is decoded from: what is wrong is not shown
     /// (THREATS 43).
     fn distrusts(&self, header: &SnapshotHeader) -> bool {
-        let differed = matches!(
-            self.window.refusing(),
-            Some(RefuseReason::BaseDigest | RefuseReason::CommitDigest)
-        );
-        differed && header.base.is_some() && header.session_epoch == self.window.session_epoch()
+        header.base.is_some() && self.distrusted_in == Some(header.session_epoch)
     }
 
     /// Takes the part that was judged last.
@@ -236,7 +245,7 @@ impl Replica {
         statistics.count_part(admission, newer, self.newest.is_some_and(|n| n.id == header.id));
         let shut_out = header.candidate && !admission.is_stored() && self.window.is_full();
         statistics.parts_window_full += u64::from(shut_out);
-        statistics.entries_decoded += self.entries.len() as u64;
+        statistics.entries_decoded += self.draft.entries().len() as u64;
         statistics.first_snapshot_us.get_or_insert(now_us);
         let completed_view = header.view_complete && self.complete_in != header.session_epoch;
         self.show(header, admission, whole, completed_view, statistics);
@@ -245,6 +254,7 @@ impl Replica {
             statistics.view_complete_us.get_or_insert(now_us);
         }
         self.store(header, admission, statistics);
+        self.epoch_stream = header.stream_epoch;
         let stale = (newer && header.stale != self.stale).then_some(header.stale);
         self.stale = stale.unwrap_or(self.stale);
         let current = self.newest.is_some_and(|newest| newest.id == header.id);
@@ -265,12 +275,14 @@ impl Replica {
                 arrived_us: now_us,
                 parts: 0,
                 of: None,
+                asserted: false,
             });
         }
         let Some(newest) = self.newest.as_mut().filter(|newest| newest.id == header.id) else {
             return false;
         };
         let before = newest.is_whole();
+        newest.asserted |= header.base_digest.is_some();
         newest.parts |= 1u32.checked_shl(u32::from(header.part)).unwrap_or(0);
         if header.last {
             newest.of = Some(header.part.saturating_add(1));
@@ -287,19 +299,20 @@ impl Replica {
         statistics: &mut Statistics,
     ) {
         let base = self.window.base(admission);
-        let record = |slot| base.and_then(|table| self.pool.record(table, slot));
         let moment = Moment {
             id: header.id,
             server_us: header.server_us,
         };
-        self.display.apply(moment, &self.entries, record);
-        if whole && header.view_complete && header.base_digest.is_some() {
-            statistics.reinstated += self.display.reinstate(moment, record);
+        let (display, pool) = (&mut self.display, &mut self.pool);
+        display.apply(moment, self.draft.entries(), base, pool);
+        let as_of = header.base.unwrap_or(header.id.minus(1));
+        let asserted = self.newest.is_some_and(|newest| newest.asserted);
+        if whole && header.view_complete && asserted {
+            statistics.reinstated += display.reassert(moment, as_of, base, pool);
         }
         if header.view_complete {
-            let as_of = header.base.unwrap_or(header.id.minus(1));
             let all = completed_view || header.base_digest.is_some();
-            statistics.reconciled += self.display.reconcile(moment, as_of, record, all);
+            statistics.reconciled += display.reconcile(moment, as_of, base, all, pool);
         }
     }
 
@@ -307,11 +320,12 @@ impl Replica {
         let Replica {
             window,
             pool,
-            entries,
+            draft,
             freed,
             display,
             ..
         } = self;
+        let entries = draft.entries();
         // One of the two closures runs, once.
         let pool_for_one = Cell::new(Some(&mut *pool));
         let make = |base: Option<&ClientTable>| match pool_for_one.take() {
@@ -331,11 +345,7 @@ impl Replica {
             pool.release(table);
         }
         if admission.begins_epoch() || admission.commits() {
-            display.forget_departures(|slot| {
-                window
-                    .tables()
-                    .any(|(_, table)| pool.record(table, slot).is_some())
-            });
+            display.forget_departures(|slot| window.tables().any(|(_, table)| table.place(slot).is_some()));
         }
         statistics.slots_in_use = window.in_use() as u64;
         statistics.slots_in_use_max = statistics.slots_in_use_max.max(statistics.slots_in_use);

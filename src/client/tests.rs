@@ -8,3 +8,4 @@ mod hostile;
 mod network;
 mod relay;
 mod tables;
+mod threats;

@@ -17,7 +17,7 @@ use super::layout::{Layout, RateLayout};
 use super::prediction::predicted;
 use crate::limits::{EXTRA_FIELDS_MAX, SLOTS_MAX};
 use crate::state::entity::{Departure, Entity};
-use crate::state::record::{Motion, Record};
+use crate::state::record::{Motion, Record, RecordRef};
 use crate::state::rotation::Rotation;
 use crate::state::slots::Slot;
 use crate::wire::bits::BitReader;
@@ -56,6 +56,31 @@ pub struct Entry {
     pub change: Change,
 }
 
+/// What an entry says, before it is applied to the baseline's record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delta {
+    /// The baseline's record with this motion and these extra fields, where given.
+    Update {
+        /// The new observation, or the old one at rest or no longer at rest.
+        motion: Option<Motion>,
+        /// All extra fields.
+        extras: Option<[u32; EXTRA_FIELDS_MAX]>,
+    },
+    /// As [`Change::Complete`].
+    Complete(Record),
+    /// As [`Change::Removed`].
+    Removed {
+        /// Why.
+        departure: Departure,
+        /// When, server microseconds.
+        at_us: u64,
+        /// The game's reason code.
+        reason: u8,
+    },
+    /// As [`Change::Awake`].
+    Awake,
+}
+
 /// Decodes a body of `count` entries of the frame at `server_us` against the baseline `base` gives, in rising
 /// order of slot, into `out`, which is cleared first and empty after an error.
 ///
@@ -85,26 +110,98 @@ fn entries<'b>(
     base: impl Fn(Slot) -> Option<&'b Record>,
     out: &mut Vec<Entry>,
 ) -> Result<(), DecodeError> {
-    if count > bytes.len().saturating_mul(8) / ENTRY_BITS_MIN {
-        return Err(DecodeError::CountRange);
+    let mut body = Body::new(layout, bytes, count, server_us)?;
+    while let Some(slot) = body.next_slot()? {
+        let base = base(slot);
+        let head = base.map(Record::head);
+        let parts = head.as_ref().zip(base).map(|(head, base)| RecordRef {
+            head,
+            motion: base.motion.as_ref(),
+        });
+        let change = match body.delta(parts)? {
+            Delta::Update { motion, extras } => {
+                let mut record = *base.ok_or(DecodeError::NoSuchMember)?;
+                record.motion = motion.or(record.motion);
+                record.extras = extras.unwrap_or(record.extras);
+                Change::Update(record)
+            }
+            Delta::Complete(record) => Change::Complete(record),
+            Delta::Removed {
+                departure,
+                at_us,
+                reason,
+            } => Change::Removed {
+                departure,
+                at_us,
+                reason,
+            },
+            Delta::Awake => Change::Awake,
+        };
+        out.push(Entry { slot, change });
     }
-    let mut reader = Reader {
-        bits: BitReader::new(bytes),
-        layout,
-        server_us,
-    };
-    let mut lowest = 0u32;
-    for _ in 0..count {
-        let place = lowest.saturating_add(GAP.take(&mut reader.bits)?);
+    Ok(())
+}
+
+/// A body under reading, an entry at a time: [`next_slot`](Body::next_slot), then [`delta`](Body::delta) with that
+/// slot's record, until there is no next slot. The body is good only then; after an error nothing of it counts.
+pub struct Body<'a> {
+    reader: Reader<'a>,
+    left: usize,
+    lowest: u32,
+}
+
+impl<'a> Body<'a> {
+    /// A body of `count` entries of the frame at `server_us`.
+    ///
+    /// # Errors
+    /// [`DecodeError::CountRange`] when so many entries cannot be in so few bytes.
+    pub fn new(
+        layout: &'a Layout,
+        bytes: &'a [u8],
+        count: usize,
+        server_us: u64,
+    ) -> Result<Body<'a>, DecodeError> {
+        if count > bytes.len().saturating_mul(8) / ENTRY_BITS_MIN {
+            return Err(DecodeError::CountRange);
+        }
+        let bits = BitReader::new(bytes);
+        Ok(Body {
+            reader: Reader {
+                bits,
+                layout,
+                server_us,
+            },
+            left: count,
+            lowest: 0,
+        })
+    }
+
+    /// The slot of the next entry, or `None` at the end of the body.
+    ///
+    /// # Errors
+    /// [`DecodeError`]: a slot out of range, or bits that are left over at the end.
+    pub fn next_slot(&mut self) -> Result<Option<Slot>, DecodeError> {
+        if self.left == 0 {
+            self.reader.bits.clone().end()?;
+            return Ok(None);
+        }
+        self.left = self.left.saturating_sub(1);
+        let place = self.lowest.saturating_add(GAP.take(&mut self.reader.bits)?);
         let slot = Slot::try_from(place).map_err(|_| DecodeError::SlotRange)?;
         if usize::from(slot) >= SLOTS_MAX {
             return Err(DecodeError::SlotRange);
         }
-        let change = reader.change(base(slot))?;
-        out.push(Entry { slot, change });
-        lowest = place.saturating_add(1);
+        self.lowest = place.saturating_add(1);
+        Ok(Some(slot))
     }
-    Ok(reader.bits.end()?)
+
+    /// The entry of the slot read last, whose baseline record is `base`.
+    ///
+    /// # Errors
+    /// [`DecodeError`].
+    pub fn delta(&mut self, base: Option<RecordRef<'_>>) -> Result<Delta, DecodeError> {
+        self.reader.delta(base)
+    }
 }
 
 /// The bits under reading, and what is fixed for a body.
@@ -115,7 +212,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn change(&mut self, base: Option<&Record>) -> Result<Change, DecodeError> {
+    fn delta(&mut self, base: Option<RecordRef<'_>>) -> Result<Delta, DecodeError> {
         if !self.bits.take_bit()? {
             return self.update(base.ok_or(DecodeError::NoSuchMember)?, 0b001);
         }
@@ -135,10 +232,10 @@ impl Reader<'_> {
         if !self.bits.take_bit()? {
             return self.removed();
         }
-        base.map(|_| Change::Awake).ok_or(DecodeError::NoSuchMember)
+        base.map(|_| Delta::Awake).ok_or(DecodeError::NoSuchMember)
     }
 
-    fn removed(&mut self) -> Result<Change, DecodeError> {
+    fn removed(&mut self) -> Result<Delta, DecodeError> {
         let code = self.bits.take(2)?;
         let departure = u8::try_from(code).ok().and_then(Departure::from_code);
         let departure = departure.ok_or(DecodeError::UnknownDeparture)?;
@@ -147,7 +244,7 @@ impl Reader<'_> {
             at_us = self.time()?;
             reason = self.byte()?;
         }
-        Ok(Change::Removed {
+        Ok(Delta::Removed {
             departure,
             at_us,
             reason,
@@ -155,29 +252,33 @@ impl Reader<'_> {
     }
 
     /// An update; flags: bit 0 motion observed, bit 1 rest toggled, bit 2 extras changed.
-    fn update(&mut self, base: &Record, flags: u32) -> Result<Change, DecodeError> {
-        let mut record = *base;
-        if flags & 0b001 != 0 {
-            record.motion = Some(match &base.motion {
-                Some(base) => self.masked_motion(base)?,
-                None if flags & 0b010 != 0 => return Err(DecodeError::NotCanonical),
-                None => self.complete_motion()?,
+    fn update(&mut self, base: RecordRef<'_>, flags: u32) -> Result<Delta, DecodeError> {
+        let mut motion = match base.motion {
+            _ if flags & 0b001 == 0 => None,
+            Some(base) => Some(self.masked_motion(base)?),
+            None if flags & 0b010 != 0 => return Err(DecodeError::NotCanonical),
+            None => Some(self.complete_motion()?),
+        };
+        if flags & 0b010 != 0 {
+            let last = motion.or(base.motion.copied()).ok_or(DecodeError::NoMotion)?;
+            motion = Some(Motion {
+                at_rest: !last.at_rest,
+                ..last
             });
         }
-        if flags & 0b010 != 0 {
-            let motion = record.motion.as_mut().ok_or(DecodeError::NoMotion)?;
-            motion.at_rest = !motion.at_rest;
-        }
+        let mut extras = None;
         if flags & 0b100 != 0 {
-            self.extras(&mut record.extras)?;
-            if record.extras == base.extras {
+            let mut now = base.head.extras;
+            self.extras(&mut now)?;
+            if now == base.head.extras {
                 return Err(DecodeError::NotCanonical);
             }
+            extras = Some(now);
         }
-        Ok(Change::Update(record))
+        Ok(Delta::Update { motion, extras })
     }
 
-    fn complete(&mut self, base: Option<&Record>) -> Result<Change, DecodeError> {
+    fn complete(&mut self, base: Option<RecordRef<'_>>) -> Result<Delta, DecodeError> {
         let entity = Entity {
             id: ID.take(&mut self.bits)?,
             generation: LIFE.take(&mut self.bits)?,
@@ -189,8 +290,8 @@ impl Reader<'_> {
         let born_us = self.time()?;
         let segment = LIFE.take(&mut self.bits)?;
         let stale = base.is_some_and(|base| {
-            let older = (entity.generation, segment) < (base.entity.generation, base.segment);
-            base.entity.id == entity.id && older
+            let older = (entity.generation, segment) < (base.head.entity.generation, base.head.segment);
+            base.head.entity.id == entity.id && older
         });
         if stale {
             return Err(DecodeError::Stale);
@@ -207,7 +308,7 @@ impl Reader<'_> {
         };
         let mut extras = [0; EXTRA_FIELDS_MAX];
         self.extras(&mut extras)?;
-        Ok(Change::Complete(Record {
+        Ok(Delta::Complete(Record {
             entity,
             class,
             born_us,

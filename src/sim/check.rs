@@ -200,7 +200,7 @@ impl Check {
             match truth.at(frame, record.entity) {
                 Fact::Alive(expected) => {
                     alive += 1;
-                    if expected != record {
+                    if *expected != record {
                         behind.push(record.entity);
                     }
                 }
@@ -269,9 +269,9 @@ impl Check {
             }
             match client.display().place(shown.slot) {
                 DisplayPlace::Known(known) => {
-                    self.look_at_record(shown.slot, shown.kind, known, truth, figures)
+                    self.look_at_record(shown.slot, shown.kind, &known, truth, figures)
                 }
-                DisplayPlace::Gone(gone) => self.look_at_departure(shown.slot, gone, truth, figures),
+                DisplayPlace::Gone(gone) => self.look_at_departure(shown.slot, &gone, truth, figures),
                 DisplayPlace::Never => self.found.push(format!("slot {} changed to nothing", shown.slot)),
             }
         }
@@ -425,7 +425,7 @@ impl Check {
         let known = shown.filter_map(|(slot, ..)| client.display().known(slot));
         let of_memory = known.filter(|known| truth.frame(known.as_of).is_some());
         let wrong = of_memory
-            .filter_map(|known| self.judge(known, truth).err())
+            .filter_map(|known| self.judge(&known, truth).err())
             .next();
         let Some(taint) = self.taint.as_mut() else {
             return;
@@ -465,7 +465,7 @@ impl Check {
                 }
             };
             let expected = truth.at(frame, *entity);
-            if expected != Fact::Alive(record) {
+            if expected != Fact::Alive(&record) {
                 figures.missing += 1;
                 self.found.push(format!(
                     "at the end entity {entity} is shown as of {as_of} as {record:?}, true is {expected:?}"

@@ -7,10 +7,13 @@ use super::outcome::Figures;
 use super::truth::Truth;
 use crate::client::session::Client;
 use crate::sequence::Tick;
+use crate::state::record::Record;
 
 /// The longest that records may be shown wrongly because of a flipped bit: a digest a second, some of them lost,
 /// the way there and back, the time between two session epochs, and a full state.
 pub const HEAL_WITHIN_US: u64 = 4_000_000;
+/// Time without a newer snapshot after which a client hears nothing of the world.
+const SILENCE_US: u64 = 1_000_000;
 /// How long nothing wrong must be seen before a flipped bit counts as gone.
 const RIGHT_FOR_US: u64 = 1_000_000;
 
@@ -27,6 +30,12 @@ pub struct Taint {
     detected: bool,
     /// When records were first seen to be shown wrongly.
     shown_us: Option<u64>,
+    /// How long they were since, while the client heard of the world: who hears nothing can find nothing.
+    wrong_us: u64,
+    /// The last look, the newest snapshot then, and since when it is the newest.
+    looked_us: u64,
+    newest: Option<Tick>,
+    heard_us: u64,
     failed: bool,
 }
 
@@ -52,6 +61,10 @@ impl Taint {
             right_us: None,
             detected: false,
             shown_us: None,
+            wrong_us: 0,
+            looked_us: now_us,
+            newest: None,
+            heard_us: now_us,
             failed: false,
         }
     }
@@ -75,17 +88,25 @@ impl Taint {
         wrong: Option<String>,
         truth: &Truth,
     ) -> Look {
-        let was = |record| truth.was(record);
+        let was = |record: &Record| truth.was(record);
         let tables_right = tables_right
             && client
                 .tables()
-                .all(|(_, table)| table.records().all(|(_, record)| was(record)));
+                .all(|(_, table)| table.records().all(|(_, record)| was(&record)));
+        let newest = client.newest().map(|newest| newest.id);
+        if newest != self.newest {
+            self.newest = newest;
+            self.heard_us = now_us;
+        }
+        let since_look_us = now_us - core::mem::replace(&mut self.looked_us, now_us);
         if let Some(wrong) = wrong {
             self.right_us = None;
-            let since_us = *self.shown_us.get_or_insert(now_us);
-            if now_us > since_us + HEAL_WITHIN_US && !self.failed {
+            self.shown_us.get_or_insert(now_us);
+            let hears = now_us - self.heard_us <= SILENCE_US;
+            self.wrong_us += since_look_us * u64::from(hears);
+            if self.wrong_us > HEAL_WITHIN_US && !self.failed {
                 self.failed = true;
-                let (flip_us, us) = (self.at_us, now_us - since_us);
+                let (flip_us, us) = (self.at_us, self.wrong_us);
                 return Look::TooLong(format!(
                     "a bit was flipped at {flip_us} us and records are shown wrongly for {us} us now: {wrong}"
                 ));
@@ -112,8 +133,8 @@ impl Taint {
         figures.flips_healed += u64::from(self.detected);
         figures.flips_harmless += u64::from(!self.detected && self.shown_us.is_none());
         figures.heal_us.add(right_us - self.at_us);
-        if let Some(shown_us) = self.shown_us {
-            figures.wrong_us.add(right_us.saturating_sub(shown_us));
+        if self.shown_us.is_some() {
+            figures.wrong_us.add(self.wrong_us);
         }
     }
 }

@@ -77,7 +77,7 @@ pub fn compare_tables(session: &Session, player: &Player, shard: &Shard, all: bo
                 Known::Old => has.is_some(),
                 Known::At(tick) => {
                     let frame = shard.arena().frame(tick);
-                    frame.is_none_or(|frame| frame.record(slot) == has) && has.is_some()
+                    frame.is_none_or(|frame| frame.record(slot) == has.as_ref()) && has.is_some()
                 }
             };
             if !right {

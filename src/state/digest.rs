@@ -5,7 +5,7 @@
 //! 32-bit words, so that a browser computes it without big integers. It guards against faults, not attackers:
 //! packets are authenticated by their seal.
 
-use super::record::Record;
+use super::record::{Head, Motion, Record, RecordRef};
 use crate::limits::EXTRA_FIELDS_MAX;
 
 /// Two words of digest.
@@ -47,8 +47,17 @@ impl Digest {
     /// motion the words from the observation time to angular z are zero.
     #[must_use]
     pub fn of(record: &Record) -> Digest {
-        let words = words(record);
-        Digest([mix(sum(&words, &FACTORS[0])), mix(sum(&words, &FACTORS[1]))])
+        Digest::of_words(&words(&record.head(), record.motion.as_ref()))
+    }
+
+    /// The digest of one record whose head and motion lie apart.
+    #[must_use]
+    pub fn of_parts(record: RecordRef<'_>) -> Digest {
+        Digest::of_words(&words(record.head, record.motion))
+    }
+
+    fn of_words(words: &[u32; WORDS]) -> Digest {
+        Digest([mix(sum(words, &FACTORS[0])), mix(sum(words, &FACTORS[1]))])
     }
 }
 
@@ -67,7 +76,7 @@ const fn powers(factor: u32) -> [u32; WORDS] {
 }
 
 #[allow(clippy::cast_possible_truncation)]
-fn words(record: &Record) -> [u32; WORDS] {
+fn words(record: &Head, motion: Option<&Motion>) -> [u32; WORDS] {
     let mut words = [0u32; WORDS];
     let low = |long: u64| long as u32;
     let high = |long: u64| (long >> 32) as u32;
@@ -82,7 +91,7 @@ fn words(record: &Record) -> [u32; WORDS] {
         high(record.segment_us),
     ];
     words[..8].copy_from_slice(&head);
-    if let Some(motion) = &record.motion {
+    if let Some(motion) = motion {
         let [a, b, c] = motion.rotation.parts.map(u32::from);
         words[8] = if motion.at_rest { 2 } else { 1 };
         words[9] = low(motion.observed_us);
@@ -116,7 +125,6 @@ fn mix(mut h: u32) -> u32 {
 mod tests {
     use super::*;
     use crate::state::entity::Entity;
-    use crate::state::record::Motion;
     use crate::state::rotation::Rotation;
 
     fn record() -> Record {

@@ -27,6 +27,56 @@ pub struct Record {
     pub extras: [u32; EXTRA_FIELDS_MAX],
 }
 
+/// What of a record lasts from one observation to the next: all but the motion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Whose record.
+    pub entity: Entity,
+    /// As [`Record::class`].
+    pub class: u8,
+    /// As [`Record::born_us`].
+    pub born_us: u64,
+    /// As [`Record::segment`].
+    pub segment: u32,
+    /// As [`Record::segment_us`].
+    pub segment_us: u64,
+    /// As [`Record::extras`].
+    pub extras: [u32; EXTRA_FIELDS_MAX],
+}
+
+/// A record whose head and motion lie apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordRef<'a> {
+    /// What lasts.
+    pub head: &'a Head,
+    /// The last observation of the segment, if any.
+    pub motion: Option<&'a Motion>,
+}
+
+impl RecordRef<'_> {
+    /// The record in one piece.
+    #[must_use]
+    pub fn record(&self) -> Record {
+        let Head {
+            entity,
+            class,
+            born_us,
+            segment,
+            segment_us,
+            extras,
+        } = *self.head;
+        Record {
+            entity,
+            class,
+            born_us,
+            segment,
+            segment_us,
+            motion: self.motion.copied(),
+            extras,
+        }
+    }
+}
+
 /// One motion observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Motion {
@@ -73,6 +123,19 @@ impl Motion {
 }
 
 impl Record {
+    /// What lasts from one observation to the next.
+    #[must_use]
+    pub fn head(&self) -> Head {
+        Head {
+            entity: self.entity,
+            class: self.class,
+            born_us: self.born_us,
+            segment: self.segment,
+            segment_us: self.segment_us,
+            extras: self.extras,
+        }
+    }
+
     /// A record at birth: no motion, extra fields zero, segment 0.
     #[must_use]
     pub fn born(entity: Entity, class: u8, at_us: u64) -> Record {

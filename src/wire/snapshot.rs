@@ -155,11 +155,12 @@ impl SnapshotHeader {
     /// Reads a header; the reader is left at the body.
     ///
     /// # Errors
-    /// [`ReadError`] when bytes are missing, a reserved flag is set, a part or set is out of range, or a base
-    /// or committed id is not before the snapshot.
+    /// [`ReadError`] when bytes are missing, a reserved flag is set, a base's digest comes without a base, a part or
+    /// set is out of range, or a base or committed id is not before the snapshot.
     pub fn decode(reader: &mut ByteReader<'_>) -> Result<SnapshotHeader, ReadError> {
         let flags = reader.u8()?;
-        if flags & !(CANDIDATE | VIEW_COMPLETE | STALE | BASE | COMMIT | DIGEST) != 0 {
+        let reserved = flags & !(CANDIDATE | VIEW_COMPLETE | STALE | BASE | COMMIT | DIGEST) != 0;
+        if reserved || flags & (BASE | DIGEST) == DIGEST {
             return Err(ReadError::OutOfRange);
         }
         let stream_epoch = reader.varint()?;
@@ -264,7 +265,7 @@ mod tests {
             view_complete: flags & 2 != 0,
             stale: flags & 4 != 0,
             commit: (flags & 8 != 0).then(|| Commit::new(&set, [numbers[0], 7]).unwrap()),
-            base_digest: (flags & 16 != 0).then_some([1, numbers[3]]),
+            base_digest: (flags & 16 != 0 && base > 0).then_some([1, numbers[3]]),
             count: numbers[3],
         }
     }
@@ -292,6 +293,22 @@ mod tests {
                 prop_assert_eq!(&again[..], &bytes[..bytes.len() - reader.rest().len()]);
             }
         }
+    }
+
+    /// THREATS 33: a digest of no base means nothing, so it is no header.
+    #[test]
+    fn a_base_digest_without_a_base_is_refused() {
+        let mut bytes = Vec::new();
+        header(9, 1, 16, [1, 1, 1, 0], 5).encode(&mut bytes);
+        assert!(SnapshotHeader::decode(&mut ByteReader::new(&bytes)).is_ok());
+        let mut bare = Vec::new();
+        header(9, 0, 0, [1, 1, 1, 0], 5).encode(&mut bare);
+        bare[0] |= DIGEST;
+        let count = bare.pop().unwrap();
+        bare.extend([0; 8]);
+        bare.push(count);
+        let read = SnapshotHeader::decode(&mut ByteReader::new(&bare));
+        assert_eq!(read, Err(ReadError::OutOfRange));
     }
 
     #[test]

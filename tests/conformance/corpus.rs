@@ -85,7 +85,7 @@ fn list<T>(items: impl IntoIterator<Item = T>, out: &mut String, put: impl Fn(T,
 /// Number and digest of everything shown.
 pub fn shown(client: &Client) -> (usize, Digest) {
     let records = client.display().records();
-    let sum = records.fold(Digest::EMPTY, |sum, (_, record, _)| sum.plus(Digest::of(record)));
+    let sum = records.fold(Digest::EMPTY, |sum, (_, record, _)| sum.plus(Digest::of(&record)));
     (client.display().live(), sum)
 }
 

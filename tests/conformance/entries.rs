@@ -415,7 +415,7 @@ pub fn forged(entry: usize, scene: &Scene<'_>, payload: &Payload, dice: &mut Dic
             let (_, table) = client
                 .tables()
                 .find(|(held, _)| held.id == id && scene.reported.contains(&id.0))?;
-            table.records().map(|(slot, record)| (slot, *record)).collect()
+            table.records().collect()
         }
         None => BTreeMap::new(),
     };

@@ -139,7 +139,7 @@ fn counts(output: &str) -> Option<Vec<u64>> {
     (verdict == "agreed").then(|| counts.split(", ").map(number).collect())?
 }
 
-/// SPEC TAB1, TAB2, DEC9: two independent readers of the protocol's documents decode the same payloads to the
+/// SPEC TAB1, TAB2, DEC9, THREATS 44: two independent readers of the protocol's documents decode the same payloads to the
 /// same tables, and refuse the same ones with the same words.
 #[test]
 fn a_second_reader_agrees() {

@@ -37,7 +37,7 @@ Vector = Tuple[int, int, int]
 U32 = 0xFFFFFFFF
 SLOTS = 32768
 WINDOW = 32  # snapshots kept
-ASK_FROM = 16  # reported snapshots from which the client asks for an advance
+ASK_FROM = 8  # reported snapshots from which the client asks for an advance
 MESSAGES_AHEAD = 64
 MESSAGE_BYTES = 320
 SCHEMA_BYTES = 1000
@@ -781,7 +781,7 @@ def read_listed(read: Bytes, id: int, count: int) -> Tuple[Tuple[int, int], ...]
 def parse_header(read: Bytes) -> Header:
     flags = read.ranged(1, 0, 63)
     if flags & 40 == 32:
-        read.fail()  # Choice: a base digest without a base
+        read.fail()  # a base digest without a base
     stream_epoch, session_epoch, generation, id = read.varint(), read.varint(), read.varint(), read.varint()
     part = read.uint(1)
     if part & 0x60:
@@ -936,6 +936,7 @@ class Display:
         self.newest: Optional[int] = None  # snapshot; of it, the parts that came and how many it has
         self.parts = 0
         self.all_parts = 0
+        self.asserted = False  # a part of it brought its base's digest
         self._changed: Set[int] = set()
         self._counted: Records = {}
         self._sum: Digest = (0, 0)
@@ -948,14 +949,16 @@ class Display:
             self._entry(id, entry)
         if not header.view_complete:
             return
-        if completes and header.base_digest is not None:
+        until = header.base if header.base is not None else id - 1 & U32
+        if completes and self.asserted:
             for slot, record in base.items():
-                if slot not in self.shown:
-                    place = self.places.get(slot)
+                place, shown = self.places.get(slot), self.shown.get(slot)
+                if shown is None:
                     # Named by this snapshot and not shown: removed by it.
                     if place is None or after(id, place.named):
                         self._show(slot, record, id, id)
-        until = header.base if header.base is not None else id - 1 & U32
+                elif shown != record and not after(place.named, until):
+                    self._show(slot, record, id, id)
         # Choice: in the base is whose slot has a record there, of whatever entity.
         for slot in [slot for slot in self.shown if slot not in base]:
             if not after(self.places[slot].named, until):
@@ -964,9 +967,10 @@ class Display:
     def _completes(self, header: Header) -> bool:
         """Whether this is the last missing part of the newest snapshot."""
         if self.newest is None or after(header.id, self.newest):
-            self.newest, self.parts, self.all_parts = header.id, 0, 0
+            self.newest, self.parts, self.all_parts, self.asserted = header.id, 0, 0, False
         if header.id != self.newest:
             return False
+        self.asserted = self.asserted or header.base_digest is not None
         whole = self.all_parts and self.parts & self.all_parts == self.all_parts
         self.parts |= 1 << header.part
         if header.last:

@@ -405,7 +405,7 @@ impl Session<'_> {
             .client
             .display()
             .records()
-            .map(|(slot, record, _)| (slot, *record))
+            .map(|(slot, record, _)| (slot, record))
             .collect();
         let wrong: Vec<_> = shown.iter().filter(|entry| !truth.contains(entry)).collect();
         let missing: Vec<_> = truth.iter().filter(|entry| !shown.contains(entry)).collect();

@@ -109,7 +109,7 @@ impl Truth {
                 .filter(|frame| frame.server_us == as_of_us)
                 .peekable();
             // An old record that has not changed since is compared with the newest truth.
-            let equal = |frame: &Arc<Frame>| frame.records().any(|(_, truth)| truth == record);
+            let equal = |frame: &Arc<Frame>| frame.records().any(|(_, truth)| *truth == record);
             if then.peek().is_some() {
                 then.any(equal)
             } else {

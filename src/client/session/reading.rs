@@ -1,7 +1,7 @@
 //! What can be read of a client.
 
 use super::{Client, Phase, SessionState};
-use crate::client::display::{Display, Shown};
+use crate::client::display::{DisplayView, Shown};
 use crate::client::refusal::RefusalCounts;
 use crate::client::replica::NewestSnapshot;
 use crate::client::statistics::Statistics;
@@ -26,19 +26,18 @@ impl Client {
 
     /// What is known now.
     #[must_use]
-    pub fn display(&self) -> &Display {
+    pub fn display(&self) -> DisplayView<'_> {
         self.replica.display()
     }
 
     /// What the last receive changed on the display.
     #[must_use]
     pub fn changes(&self) -> &[Shown] {
-        self.replica.display().changes()
+        self.replica.changes()
     }
 
     /// The entries the last receive decoded, those that were too late to be shown included.
-    #[must_use]
-    pub fn decoded(&self) -> &[Entry] {
+    pub fn decoded(&self) -> impl Iterator<Item = Entry> + Clone + '_ {
         self.replica.entries()
     }
 

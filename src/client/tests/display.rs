@@ -56,7 +56,7 @@ fn ctl1_departures_are_told_apart_and_late_parts_revive_nothing() {
     );
     assert_eq!(client.changes().len(), 1, "slot 3 alone was still there");
     assert_eq!((client.display().live(), shown_x(&client, 3)), (1, Some(8)));
-    let DisplayPlace::Gone(tomb) = *client.display().place(0) else {
+    let DisplayPlace::Gone(tomb) = client.display().place(0) else {
         panic!("a tombstone")
     };
     assert_eq!((tomb.absence, tomb.as_of), (destroyed, Tick(3)));
@@ -242,6 +242,37 @@ fn ctl6_a_member_that_came_back_unchanged_is_reinstated() {
         (client.statistics().reinstated, client.statistics().digest_checked),
         (1, 1)
     );
+}
+
+/// SPEC CTL6, TAB8: the base's digest comes with one part, and the snapshot is whole with another.
+#[test]
+fn ctl6_a_base_is_said_again_by_a_snapshot_of_several_parts() {
+    let (mut relay, mut client) = Relay::connected(ClientSettings::default());
+    let all = vec![complete(0, record(1, 7, 0)), complete(1, record(2, 7, 0))];
+    client.receive(1, &mut relay.send(1, None, 1_000, all));
+    relay.hear_all(10_000, &mut client);
+    let gone = vec![remove(0, Departure::LeftView, 0)];
+    client.receive(11_000, &mut relay.send(2, Some(1), 2_000, gone));
+    assert_eq!(client.display().live(), 1);
+    let base = relay.table(Tick(1));
+    let header = SnapshotHeader {
+        view_complete: true,
+        last: false,
+        base_digest: Some(digest(&base)),
+        ..relay.header(3, Some(1), 3_000)
+    };
+    let first = relay.part(&header, Some(&base), &[]);
+    client.receive(12_000, &mut relay.seal(first));
+    assert_eq!((shown_x(&client, 0), client.display().live()), (None, 1));
+    let rest = SnapshotHeader {
+        part: 1,
+        last: true,
+        base_digest: None,
+        ..header
+    };
+    let second = relay.part(&rest, Some(&base), &[update(1, record(2, 8, 2_500))]);
+    client.receive(12_100, &mut relay.seal(second));
+    assert_eq!((shown_x(&client, 0), shown_x(&client, 1)), (Some(7), Some(8)));
 }
 
 /// SPEC ID1, PLY7: a new stream clears the display at once; nothing of the old one is shown or decoded.

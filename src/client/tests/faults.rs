@@ -7,6 +7,7 @@ use crate::client::session::{Received, SessionState};
 use crate::client::settings::ClientSettings;
 use crate::sequence::Tick;
 use crate::window::receive::Rejection;
+use crate::wire::snapshot::SnapshotHeader;
 
 const STORED: Received = Received::Snapshot {
     shown: true,
@@ -29,6 +30,15 @@ fn faults_05_no_base_crosses_a_restart() {
     let part = relay.part(&header, Some(&before), &[]);
     let refused = Received::Refused(Refusal::Window(Rejection::UncommittedGeneration));
     assert_eq!(client.receive(12_000, &mut relay.seal(part)), refused);
+    // Or in the session epoch of the old one.
+    let same_epoch = SnapshotHeader {
+        session_epoch: client.session_epoch(),
+        generation: client.generation(),
+        ..header
+    };
+    let part = relay.part(&same_epoch, Some(&before), &[]);
+    let refused = Received::Refused(Refusal::UnknownStream);
+    assert_eq!(client.receive(12_500, &mut relay.seal(part)), refused);
     client.receive(
         13_000,
         &mut relay.send(3, None, 6, vec![complete(0, record(1, 3, 0))]),

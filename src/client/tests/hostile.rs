@@ -125,7 +125,7 @@ impl Dice {
     }
 }
 
-/// A million random and mutated datagrams, raw and sealed: no panic, no acknowledgement from outside, bounded
+/// FAULTS 60: a million random and mutated datagrams, raw and sealed: no panic, no acknowledgement from outside, bounded
 /// memory, and a count by reason.
 #[test]
 fn a_million_hostile_datagrams_do_nothing() {

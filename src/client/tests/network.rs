@@ -294,7 +294,7 @@ impl Run {
             .client
             .display()
             .records()
-            .map(|(slot, record, _)| (slot, *record))
+            .map(|(slot, record, _)| (slot, record))
             .collect();
         let view = self.world.view();
         for slot in 0..SLOTS {

@@ -439,7 +439,7 @@ pub(super) fn held(client: &Client) -> Vec<u32> {
 /// A held table of the client as a map.
 pub(super) fn table_of(client: &Client, id: u32) -> Option<Table> {
     let view = client.tables().find(|(held, _)| held.id == Tick(id))?.1;
-    Some(view.records().map(|(slot, record)| (slot, *record)).collect())
+    Some(view.records().collect())
 }
 
 /// The x of an entity on the display.

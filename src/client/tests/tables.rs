@@ -87,7 +87,7 @@ fn holding_42(vector: &Value) -> (Relay, Client, Table) {
     (relay, client, base)
 }
 
-/// SPEC TAB1, TAB2, TAB6, ID4 and FAULTS 03 (vector delta_42_43_44): 43 and 44 both name 42 and give the same
+/// SPEC TAB1, TAB2, TAB6, ID4, FAULTS 03 and THREATS 41 (vector delta_42_43_44): 43 and 44 both name 42 and give the same
 /// tables in either order and when 43 is lost; an entity not in a packet keeps its observation time; an empty
 /// mask is a new observation.
 #[test]
@@ -151,7 +151,7 @@ fn tab1_tab2_id4_delta_42_43_44() {
     }
 }
 
-/// SPEC WIN2 (vector: client has only 40): the delta is rejected, nothing is acknowledged, a full state is
+/// SPEC WIN2, THREATS 40 (vector: client has only 40): the delta is rejected, nothing is acknowledged, a full state is
 /// asked for; once that is stored and acknowledged it may be named.
 #[test]
 fn win2_a_missing_base_is_refused_and_healed() {
@@ -172,7 +172,7 @@ fn win2_a_missing_base_is_refused_and_healed() {
     let refused = Received::Refused(Refusal::Window(Rejection::BaseMissing));
     assert_eq!(client.receive(20_000, &mut relay.seal(part)), refused);
     assert_eq!(
-        (held(&client), client.changes().len(), client.decoded().len()),
+        (held(&client), client.changes().len(), client.decoded().count()),
         (vec![40], 0, 0)
     );
     assert_eq!(relay.window.session_epoch(), 1);
@@ -361,6 +361,43 @@ fn win5_a_full_window_shows_and_stores_nothing_new() {
     assert_eq!(
         (shown_x(&client, 0), client.statistics().parts_window_full),
         (Some(33), 1)
+    );
+}
+
+/// SPEC WIN11, THREATS 43: a client that refuses for another reason already distrusts its tables all the same once a
+/// digest differed, until the next session epoch.
+#[test]
+fn threats_43_distrust_does_not_wait_behind_another_refusal() {
+    let (mut relay, mut client) = Relay::connected(ClientSettings::default());
+    client.receive(
+        1,
+        &mut relay.send(1, None, 1_000, vec![complete(0, record(1, 7, 0))]),
+    );
+    relay.hear_all(10_000, &mut client);
+    client.request_full_state(11_000);
+    assert!(client.flip_bit(0));
+    let table = relay.table(Tick(1));
+    let header = SnapshotHeader {
+        base_digest: Some(digest(&table)),
+        ..relay.header(2, Some(1), 2_000)
+    };
+    let part = relay.part(&header, Some(&table), &[]);
+    client.receive(20_000, &mut relay.seal(part));
+    assert_eq!(client.statistics().digest_mismatches, 1);
+    assert_eq!(client.refusing(), Some(RefuseReason::Requested));
+    let mut plain = relay.send(3, Some(1), 3_000, vec![]);
+    let distrusted = Received::Refused(Refusal::DistrustedBase);
+    assert_eq!(client.receive(21_000, &mut plain), distrusted);
+    relay.hear_all(22_000, &mut client);
+    let entries = vec![complete(0, record(1, 8, 0))];
+    assert_eq!(
+        client.receive(30_000, &mut relay.send(4, None, 4_000, entries)),
+        STORED
+    );
+    relay.hear_all(40_000, &mut client);
+    assert_eq!(
+        client.receive(41_000, &mut relay.send(5, Some(4), 5_000, vec![])),
+        STORED
     );
 }
 

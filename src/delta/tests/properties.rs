@@ -24,7 +24,7 @@ impl std::fmt::Debug for Case {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// SPEC TAB2, ID7: what was encoded is decoded, value for value, and each form is the only one.
+    /// SPEC TAB2, ID7, THREATS 44: what was encoded is decoded, value for value, and each form is the only one.
     #[test]
     fn tab2_decoding_gives_the_record(case in case()) {
         let bytes = case.encode();

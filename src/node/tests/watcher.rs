@@ -87,7 +87,7 @@ impl Watcher {
             .client
             .display()
             .records()
-            .map(|(_, record, _)| *record)
+            .map(|(_, record, _)| record)
             .collect();
         records.sort_by_key(|record| record.entity.id);
         records
