@@ -4,6 +4,7 @@
 //! several shards share is a sum: each adds the change of its own part, so nothing of a shard that ended stays
 //! (FAULTS 92).
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,6 +16,7 @@ use super::recorder::RelayRecorder;
 use super::series::{Family, Filling, Part, Rising, plain, rejection_words, rejections, rising, words};
 use super::status::RelayStatus;
 use super::tally::LoopCounters;
+use crate::net::clock::process_cpu_ns;
 use crate::net::errno::ErrnoKind;
 use crate::relay::counters::{self as core, DatagramRefusal, Withheld};
 use crate::window::send::RestartReason;
@@ -148,7 +150,7 @@ impl ShardMetrics {
             reports: Family::new(
                 "ackline_client_reports_total",
                 "result",
-                plain(&["taken", "stale", "contradicting"]),
+                plain(&["taken", "stale", "contradicting", "unknown"]),
             ),
             rejected: Family::new(
                 "ackline_client_packets_rejected_total",
@@ -227,9 +229,10 @@ impl ShardMetrics {
         self.bodies.tell([c.body_shares, c.body_builds]);
         self.reports.tell([
             c.reports
-                .saturating_sub(c.reports_stale + c.reports_contradicting),
+                .saturating_sub(c.reports_stale + c.reports_contradicting + c.reports_unknown),
             c.reports_stale,
             c.reports_contradicting,
+            c.reports_unknown,
         ]);
         self.rejected.tell(rejections(&c.rejected_by_clients));
     }
@@ -307,6 +310,32 @@ impl IngestMetrics {
     }
 }
 
+/// The processor time of the process, which the recorder counts in whole seconds.
+const CPU_SECONDS: &str = "process_cpu_seconds_total";
+
+/// The text with the process's processor time to the microsecond instead of the whole second.
+fn with_cpu_seconds(text: &str, cpu_ns: u64) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    for line in text.split_inclusive('\n') {
+        let is_cpu = line
+            .strip_prefix(CPU_SECONDS)
+            .is_some_and(|rest| rest.starts_with(' '));
+        if is_cpu {
+            let micros = cpu_ns / 1000;
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                out,
+                "{CPU_SECONDS} {}.{:06}",
+                micros / 1_000_000,
+                micros % 1_000_000
+            );
+        } else {
+            out.push_str(line);
+        }
+    }
+    out
+}
+
 /// A relay's metrics as a whole.
 pub struct RelayMetrics {
     recorder: RelayRecorder,
@@ -367,7 +396,7 @@ impl RelayMetrics {
         #[allow(clippy::cast_precision_loss)] // Microseconds of lag.
         self.lag.set(lag_us as f64 / MICROS);
         with_local_recorder(&self.recorder, || self.process.collect());
-        self.recorder.render()
+        with_cpu_seconds(&self.recorder.render(), process_cpu_ns())
     }
 
     /// To be called every few seconds.
@@ -415,6 +444,29 @@ mod tests {
         }
         assert!(text.contains("process_resident_memory_bytes "), "{text}");
         assert!(!text.contains("quantile="), "FAULTS 52: no summaries");
+    }
+
+    /// Processor time is a counter with fractions: a short run of a light relay is not nothing.
+    #[test]
+    fn processor_time_has_fractions_of_a_second() {
+        let text =
+            "# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total 3\nprocess_threads 4\n";
+        assert_eq!(
+            with_cpu_seconds(text, 3_012_345_678),
+            "# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total 3.012345\nprocess_threads 4\n"
+        );
+        let (metrics, _shards, _ingest) = RelayMetrics::new(1);
+        let text = metrics.render(&RelayStatus::new(1, 0), 1);
+        let seconds = value(&text, CPU_SECONDS).expect("is there");
+        let now = process_cpu_ns() as f64 / 1e9;
+        assert!(
+            seconds > 0.0 && seconds <= now && now - seconds < 10.0,
+            "{seconds} of {now}"
+        );
+        assert!(
+            text.contains("# TYPE process_cpu_seconds_total counter"),
+            "{text}"
+        );
     }
 
     /// FAULTS 91, 92: what a shard tells adds nothing to the series there are, and its part of a gauge goes with it.

@@ -79,11 +79,13 @@ pub enum Withheld {
     Overrun,
     /// The client refuses what it holds and was given a new session epoch only just now.
     RestartPacing,
+    /// What was sent piles up on the way: the client takes fewer snapshots for now (see `pace`).
+    Behind,
 }
 
 impl Withheld {
     /// Every reason.
-    pub const ALL: [Withheld; 7] = [
+    pub const ALL: [Withheld; 8] = [
         Withheld::Slot,
         Withheld::JoinPacing,
         Withheld::Budget,
@@ -91,6 +93,7 @@ impl Withheld {
         Withheld::Unwelcomed,
         Withheld::Overrun,
         Withheld::RestartPacing,
+        Withheld::Behind,
     ];
 
     /// The word used in metrics.
@@ -104,6 +107,7 @@ impl Withheld {
             Withheld::Unwelcomed => "unwelcomed",
             Withheld::Overrun => "overrun",
             Withheld::RestartPacing => "restart_pacing",
+            Withheld::Behind => "behind",
         }
     }
 }
@@ -196,6 +200,7 @@ pub struct Counters {
     pub reports: u64,
     pub reports_stale: u64,
     pub reports_contradicting: u64,
+    pub reports_unknown: u64,
     pub snapshots_sent: u64,
     pub parts_sent: u64,
     pub datagrams_sent: u64,
@@ -248,6 +253,7 @@ impl Default for Counters {
             reports: 0,
             reports_stale: 0,
             reports_contradicting: 0,
+            reports_unknown: 0,
             snapshots_sent: 0,
             parts_sent: 0,
             datagrams_sent: 0,
@@ -318,5 +324,5 @@ const _: () = assert!(REJECTED_MAX <= 64);
 const _: () = {
     // `as usize` on these enums indexes their counters: the lists are in order of declaration.
     assert!(DatagramRefusal::ALL.len() == DatagramRefusal::NoRoom as usize + 1);
-    assert!(Withheld::ALL.len() == Withheld::RestartPacing as usize + 1);
+    assert!(Withheld::ALL.len() == Withheld::Behind as usize + 1);
 };

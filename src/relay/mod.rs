@@ -14,9 +14,13 @@ pub mod compose;
 pub mod counters;
 pub mod entropy;
 pub mod outbox;
+pub mod pace;
 pub mod plan;
 pub mod segments;
 pub mod serve;
 pub mod session;
 pub mod shard;
 pub mod table;
+
+#[cfg(test)]
+mod tests;

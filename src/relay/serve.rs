@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use crate::limits::{
-    CANDIDATE_SPACING_US, DIGEST_SPACING_US, JOIN_SPACING_US, PARTS_PER_TICK, SILENT_US, WINDOW_SLOTS,
+    CANDIDATE_SPACING_US, DIGEST_SPACING_US, JOIN_SPACING_US, PARTS_PER_TICK, SILENT_US, UNCONFIRMED_BYTES,
+    WINDOW_SLOTS,
 };
 use crate::sequence::Tick;
 use crate::state::Frame;
@@ -172,8 +173,11 @@ pub fn serve(
     counters: &mut Counters,
 ) -> bool {
     let Some(frame) = arena.newest() else { return false };
+    session.first.get_or_insert(frame.tick);
     session.served = Some(frame.tick);
+    session.deferred = false;
     if let Some(reason) = reason_to_wait(session, frame, now_us) {
+        session.deferred = reason == Withheld::Behind;
         counters.withhold(reason);
         return false;
     }
@@ -235,6 +239,9 @@ fn reason_to_wait(session: &Session, frame: &Frame, now_us: u64) -> Option<Withh
     if session.confirmed && session.stream_epoch_known != frame.stream_epoch {
         return Some(Withheld::Unwelcomed);
     }
+    if !session.pace.allows(now_us.saturating_sub(session.snapshot_us)) {
+        return Some(Withheld::Behind);
+    }
     None
 }
 
@@ -283,8 +290,9 @@ impl Sending<'_> {
                 part: u8::try_from(index).unwrap_or(0),
                 last: index + 1 == parts,
                 count: part.count,
-                // Once a snapshot is enough: each digest costs the client a walk over its table.
-                base_digest: header.base_digest.filter(|_| index == 0),
+                // Once a snapshot is enough: each digest costs the client a walk over its table. It says the base again,
+                // so not where something is left out.
+                base_digest: header.base_digest.filter(|_| index == 0 && parts == needed),
                 ..header
             };
             let blocks = Blocks {
@@ -303,6 +311,7 @@ impl Sending<'_> {
         if sent == 0 {
             return false;
         }
+        session.snapshot_us = now_us;
         self.record(session, frame, &header, sent, bytes, now_us, counters);
         counters.encode_total_ns += self.encode_ns;
         counters.seal_total_ns += seal_ns;
@@ -393,13 +402,19 @@ impl Sending<'_> {
     }
 }
 
-/// Fills the session's budget for the time since it was filled last; unconfirmed clients have the burst once.
+/// Fills the session's budget for the time since it was filled last. A client that was not heard yet has
+/// [`UNCONFIRMED_BYTES`], once; the rest of the burst comes with its first word.
 fn refill(session: &mut Session, budget: Budget, now_us: u64) {
     let burst = i64::try_from(budget.burst_bytes).unwrap_or(i64::MAX);
+    let first = i64::try_from(UNCONFIRMED_BYTES.min(budget.burst_bytes)).unwrap_or(i64::MAX);
     if session.served_snapshots == 0 {
-        session.tokens = burst;
+        session.tokens = first;
     }
     if session.confirmed {
+        if !session.burst_given {
+            session.burst_given = true;
+            session.tokens = session.tokens.saturating_add(burst - first);
+        }
         let elapsed = now_us.saturating_sub(session.tokens_us).min(10_000_000);
         let gained = i64::try_from(elapsed * budget.bytes_per_s / 1_000_000).unwrap_or(i64::MAX);
         session.tokens = session.tokens.saturating_add(gained).min(burst);

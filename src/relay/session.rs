@@ -26,6 +26,7 @@ use super::arena::Arena;
 use super::bodies::Contents;
 use super::counters::Counters;
 use super::outbox::Path;
+use super::pace::Pace;
 use super::table::Table;
 
 /// The relay's side of one client.
@@ -68,6 +69,12 @@ pub struct Session {
     pub stream_epoch_known: u32,
     /// Smoothed round trip in microseconds (RFC 6298's first filter), once measured.
     pub round_trip_us: Option<u32>,
+    /// How often the client can take a snapshot.
+    pub pace: Pace,
+    /// When the last snapshot was sent.
+    pub snapshot_us: u64,
+    /// The newest frame was held back by the pace; it goes as soon as that allows.
+    pub deferred: bool,
     /// When the view was first complete.
     pub complete_us: Option<u64>,
     /// The view has been complete in this session epoch.
@@ -84,9 +91,13 @@ pub struct Session {
     pub requests_us: u64,
     /// Budget: bytes that may be sent now.
     pub tokens: i64,
+    /// The whole burst was given: the client has been heard.
+    pub burst_given: bool,
     /// When the budget was filled last.
     pub tokens_us: u64,
-    /// Last tick this session was served.
+    /// First and last tick this session was served.
+    pub first: Option<Tick>,
+    /// See [`first`](Session::first).
     pub served: Option<Tick>,
     /// Snapshots sent to it.
     pub served_snapshots: u64,
@@ -156,6 +167,9 @@ impl Session {
             welcome_us: 0,
             stream_epoch_known: 0,
             round_trip_us: None,
+            pace: Pace::default(),
+            snapshot_us: 0,
+            deferred: false,
             complete_us: None,
             whole: false,
             candidate_us: 0,
@@ -164,7 +178,9 @@ impl Session {
             requests: Vec::new(),
             requests_us: 0,
             tokens: 0,
+            burst_given: false,
             tokens_us: now_us,
+            first: None,
             served: None,
             served_snapshots: 0,
             bytes_sent: 0,
@@ -220,6 +236,7 @@ impl Session {
             && let Some(sample) = payload::round_trip_us(now_us, report.echo, report.echo_delay)
         {
             counters.round_trip_us.observe(u64::from(sample));
+            self.pace.observe(now_us, sample);
             self.round_trip_us = Some(
                 self.round_trip_us
                     .map_or(sample, |old| old - old / 8 + sample / 8),
@@ -256,6 +273,7 @@ impl Session {
         );
         counters.reports_stale += u64::from(outcome.stale);
         counters.reports_contradicting += u64::from(outcome.contradicted);
+        counters.reports_unknown += u64::from(outcome.unknown > 0 && outcome.contradicted == 0);
         if let Some(opened_us) = outcome.confirmed {
             counters.advances_confirmed += 1;
             counters

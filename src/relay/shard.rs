@@ -14,8 +14,8 @@ use std::sync::Arc;
 use crate::delta::layout::Layout;
 use crate::delta::message::Message;
 use crate::limits::{
-    ARENA_FRAMES, DATAGRAM_MAX, IDLE_US, LEASE_US, PARTS_PER_TICK, PROBE_US, SILENT_US, TAG_BYTES,
-    WELCOME_SPACING_US, WELCOMES_MAX,
+    ARENA_FRAMES, DATAGRAM_MAX, IDLE_US, LEASE_US, PARTS_PER_TICK, PROBE_US, SESSION_TICKS_MAX, SILENT_US,
+    TAG_BYTES, UNCONFIRMED_US, WELCOME_SPACING_US, WELCOMES_MAX,
 };
 use crate::state::Frame;
 use crate::window::send::RestartReason;
@@ -25,7 +25,7 @@ use crate::wire::handshake::{
 };
 use crate::wire::payload::{CloseReason, Welcome};
 use crate::wire::report::Report;
-use crate::wire::seal::{Direction, OpenError, Secrets};
+use crate::wire::seal::{Direction, NUMBERS_MAX, OpenError, Secrets};
 
 use super::arena::Arena;
 use super::compose::{Blocks, Composed, Outer, compose};
@@ -214,19 +214,12 @@ impl Shard {
             }
             let place = self.cursor;
             self.cursor += 1;
-            let Some(Some(session)) = self.sessions.get_mut(place) else {
+            let Some(Some(session)) = self.sessions.get(place) else {
                 continue;
             };
             self.left -= 1;
             if session.closing.is_none() {
-                serve(
-                    session,
-                    &self.arena,
-                    &mut self.kitchen,
-                    now_us,
-                    outbox,
-                    &mut self.counters,
-                );
+                self.serve_place(place, now_us, outbox);
             }
         }
         // The next frame begins with another session: nobody is always last.
@@ -477,7 +470,8 @@ impl Shard {
         }
     }
 
-    /// What is due without a frame: welcomes, probes, messages, farewells, ends. Call at least every 50 ms.
+    /// What is due without a frame: snapshots that the pace held back, welcomes, probes, messages, farewells, ends. Call
+    /// at least every 50 ms.
     pub fn timers(&mut self, now_us: u64, outbox: &mut impl Outbox) {
         self.counters.control_backlog = 0;
         for place in 0..self.sessions.len() {
@@ -488,6 +482,11 @@ impl Shard {
                 continue;
             };
             self.counters.control_backlog += session.stream.backlog() as u64;
+            let allowed = session.deferred && session.pace.allows(now_us.saturating_sub(session.snapshot_us));
+            if allowed && session.closing.is_none() && outbox.room() >= PARTS_PER_TICK {
+                self.serve_place(place, now_us, outbox);
+                continue;
+            }
             match due(session, self.stream_epoch, now_us) {
                 Due::Nothing => {}
                 Due::Welcome => self.welcome(place, now_us, outbox),
@@ -495,6 +494,19 @@ impl Shard {
                 Due::Farewell(reason) => self.say_farewell(place, reason, now_us, outbox),
                 Due::End(reason) => self.close(place, reason),
             }
+        }
+    }
+
+    fn serve_place(&mut self, place: usize, now_us: u64, outbox: &mut impl Outbox) {
+        if let Some(Some(session)) = self.sessions.get_mut(place) {
+            serve(
+                session,
+                &self.arena,
+                &mut self.kitchen,
+                now_us,
+                outbox,
+                &mut self.counters,
+            );
         }
     }
 
@@ -566,15 +578,19 @@ fn due(session: &Session, stream_epoch: u32, now_us: u64) -> Due {
     if silent_us > IDLE_US {
         return Due::Farewell(CloseReason::Idle);
     }
-    if session.sealer.next_number() >= crate::wire::seal::NUMBERS_MAX - 1 {
-        return Due::End(CloseReason::Exhausted);
+    if is_spent(session) {
+        return Due::Farewell(CloseReason::Exhausted);
     }
     let unwelcomed = !session.confirmed || session.stream_epoch_known != stream_epoch;
-    if unwelcomed && now_us.saturating_sub(session.welcome_us) >= WELCOME_SPACING_US && silent_us <= SILENT_US
+    let tries = session.confirmed || session.welcomes < WELCOMES_MAX;
+    if unwelcomed
+        && tries
+        && now_us.saturating_sub(session.welcome_us) >= WELCOME_SPACING_US
+        && silent_us <= SILENT_US
     {
         return Due::Welcome;
     }
-    if !session.confirmed && (silent_us > SILENT_US || session.welcomes > WELCOMES_MAX) {
+    if !session.confirmed && silent_us > UNCONFIRMED_US {
         return Due::End(CloseReason::Idle);
     }
     if silent_us > SILENT_US {
@@ -599,6 +615,16 @@ fn due(session: &Session, stream_epoch: u32, now_us: u64) -> Due {
     Due::Nothing
 }
 
+/// True when a session's numbers run out (THREATS 27): those of datagrams, but for one to say so, or the ticks that its
+/// client can tell apart (SPEC DEC6).
+fn is_spent(session: &Session) -> bool {
+    let ticks = session
+        .first
+        .zip(session.served)
+        .map(|(first, last)| last.minus(first.0).0);
+    session.sealer.next_number() >= NUMBERS_MAX - 1 || ticks.is_some_and(|ticks| ticks >= SESSION_TICKS_MAX)
+}
+
 /// Time without any datagram after which a session gets a sign of life, microseconds.
 const QUIET_US: u64 = 200_000;
 
@@ -614,4 +640,14 @@ fn answer(
     let length = writer.finish().ok_or(DatagramRefusal::NoRoom)?;
     outbox.commit(length, path);
     Ok(())
+}
+
+#[cfg(test)]
+impl Shard {
+    /// Passes over datagram numbers of every session.
+    pub(super) fn skip_numbers(&mut self, to: u64) {
+        for session in self.sessions.iter_mut().flatten() {
+            session.sealer.skip_to(to);
+        }
+    }
 }

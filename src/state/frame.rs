@@ -11,7 +11,7 @@ use super::record::Record;
 use super::schema::Schema;
 use super::slots::{Slot, SlotSet};
 use super::update::Event;
-use crate::limits::CHUNK_SLOTS;
+use crate::limits::{CHUNK_SLOTS, QUIET_TICKS};
 use crate::sequence::Tick;
 
 /// What a slot holds in a frame.
@@ -45,12 +45,13 @@ pub(super) struct Chunk {
     pub(super) changed_at: [Tick; CHUNK_SLOTS],
 }
 
-impl Default for Chunk {
-    fn default() -> Chunk {
+impl Chunk {
+    /// Places that nobody used, unchanged since `changed_at`.
+    pub(super) fn new(changed_at: Tick) -> Chunk {
         Chunk {
             places: [Place::Empty; CHUNK_SLOTS],
             digests: [Digest::EMPTY; CHUNK_SLOTS],
-            changed_at: [Tick::default(); CHUNK_SLOTS],
+            changed_at: [changed_at; CHUNK_SLOTS],
         }
     }
 }
@@ -113,13 +114,14 @@ impl Frame {
             .unwrap_or_default()
     }
 
-    /// The last tick at which a slot's place changed.
+    /// The last tick at which a slot's place changed; [`QUIET_TICKS`] ago where that is longer or it never did, so
+    /// that it always lies before this frame in serial order.
     #[must_use]
     pub fn changed_at(&self, slot: Slot) -> Tick {
         self.chunk(slot)
             .and_then(|(chunk, i)| chunk.changed_at.get(i))
             .copied()
-            .unwrap_or_default()
+            .unwrap_or(self.tick.minus(QUIET_TICKS))
     }
 
     /// The digest over every living record.

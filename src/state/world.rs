@@ -14,7 +14,7 @@ use super::record::Record;
 use super::schema::Schema;
 use super::slots::{Slot, SlotSet};
 use super::update::{Despawn, ExtraUpdate, Observation, Spawn, TickUpdate};
-use crate::limits::{CHUNK_SLOTS, SERVER_TIME_MAX_US, SLOTS_MAX};
+use crate::limits::{CHUNK_SLOTS, QUIET_TICKS, SERVER_TIME_MAX_US, SLOTS_MAX};
 use crate::sequence::Tick;
 
 /// Why one item of an update was refused.
@@ -131,6 +131,8 @@ pub struct World {
     digest: Digest,
     server_us: u64,
     tick: Tick,
+    /// When places were last looked through for those that have been quiet for long.
+    swept: Option<Tick>,
     refused: Vec<Refusal>,
 }
 
@@ -155,6 +157,7 @@ impl World {
             digest: Digest::EMPTY,
             server_us: 0,
             tick: Tick::default(),
+            swept: None,
             refused: Vec::new(),
         }
     }
@@ -210,7 +213,7 @@ impl World {
             });
             return None;
         }
-        self.tick = tick;
+        self.begin_tick(tick);
         self.server_us = update.server_us;
         self.dirty.clear();
         self.observed.clear();
@@ -245,7 +248,7 @@ impl World {
 
     /// The frame of `tick` with the last content again: for ticks in which nothing came (SPEC DEC8, OPS2).
     pub fn hold(&mut self, tick: Tick, stale: bool) -> Arc<Frame> {
-        self.tick = tick;
+        self.begin_tick(tick);
         self.dirty.clear();
         self.frame(0, stale, Arc::default())
     }
@@ -305,6 +308,26 @@ impl World {
             dirty: self.dirty.clone(),
             digest: self.digest,
         })
+    }
+
+    /// Begins a tick. A place keeps the tick of its last change, and ticks half their range apart have no order: so
+    /// now and then what has been quiet for longer than [`QUIET_TICKS`] counts as changed that long ago, and never
+    /// looks new again (FAULTS 22).
+    fn begin_tick(&mut self, tick: Tick) {
+        self.tick = tick;
+        let swept = *self.swept.get_or_insert(tick);
+        if tick.minus(swept.0).0 < QUIET_TICKS / 2 {
+            return;
+        }
+        self.swept = Some(tick);
+        let is_long_ago = |changed: &Tick| tick.minus(changed.0).0 > QUIET_TICKS;
+        for chunk in &mut self.chunks {
+            if chunk.changed_at.iter().any(is_long_ago) {
+                let chunk = Arc::make_mut(chunk);
+                let quiet = chunk.changed_at.iter_mut().filter(|changed| is_long_ago(changed));
+                quiet.for_each(|changed| *changed = tick.minus(QUIET_TICKS));
+            }
+        }
     }
 
     fn place(&self, slot: Slot) -> &Place {
@@ -476,7 +499,8 @@ impl World {
         let slot = Slot::try_from(self.slots_used).ok()?;
         self.slots_used += 1;
         if self.slots_used > self.chunks.len() * CHUNK_SLOTS {
-            self.chunks.push(Arc::default());
+            self.chunks
+                .push(Arc::new(Chunk::new(self.tick.minus(QUIET_TICKS))));
         }
         Some(slot)
     }

@@ -1,5 +1,7 @@
 //! Both halves against each other over a hostile network, with plain sets as the oracle.
 
+mod threats;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
@@ -211,7 +213,7 @@ fn check(relay: &Relay, client: &Client) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// SPEC WIN1..WIN7, WIN10, WIN11, TAB8: over any loss, duplication and reordering the relay never names
+    /// SPEC WIN1..WIN7, WIN10, WIN11, TAB8, THREATS 45: over any loss, duplication and reordering the relay never names
     /// what the client does not hold with the same content; ids start just before their wrap.
     #[test]
     fn win1_the_relay_names_only_what_is_held(steps in prop::collection::vec((0u8..12, any::<u8>(), any::<u8>()), 1..120)) {

@@ -140,6 +140,23 @@ impl Sealer {
     }
 }
 
+#[cfg(test)]
+impl Sealer {
+    /// Passes over numbers, so that a test need not seal them.
+    pub(crate) fn skip_to(&mut self, number: u64) {
+        assert!(number >= self.next, "numbers only rise");
+        self.next = number;
+    }
+}
+
+#[cfg(test)]
+impl Opener {
+    /// Counts a number as opened, so that a test need not open all before it.
+    pub(crate) fn skip_to(&mut self, number: u64) {
+        self.window.record(number);
+    }
+}
+
 /// Why a sealed datagram was refused. Nothing has changed when one is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
@@ -337,6 +354,126 @@ mod tests {
             (sealer.reserve(), sealer.reserve()),
             (Some(NUMBERS_MAX - 1), None)
         );
+    }
+
+    /// THREATS 28: a number is used once under a key, by type: a sealer owns its counter, and there is no second one of
+    /// it. This does not compile where a sealer can be cloned.
+    #[test]
+    fn threats_28_a_sealer_cannot_be_cloned() {
+        trait Unclear<Why> {
+            fn is_one_of_a_kind() -> bool {
+                true
+            }
+        }
+        struct Cloned;
+        impl<T> Unclear<()> for T {}
+        impl<T: Clone> Unclear<Cloned> for T {}
+        assert!(<Sealer as Unclear<_>>::is_one_of_a_kind());
+    }
+
+    /// THREATS 30: what does not open leaves no plaintext behind, wherever it was altered.
+    #[test]
+    fn threats_30_a_failed_open_leaves_no_plaintext() {
+        let mut sealer = secrets().sealer(Direction::Up).unwrap();
+        let mut opener = secrets().opener(Direction::Up).unwrap();
+        let secret: Vec<u8> = (0..=255).collect();
+        let (low, bytes) = sealed(&mut sealer, b"head", &secret);
+        for at in (0..bytes.len()).step_by(7).chain([bytes.len() - 1]) {
+            let mut bad = bytes.clone();
+            bad[at] ^= 1;
+            assert_eq!(opener.open(low, b"head", &mut bad), Err(OpenError::Forged));
+            let seen = bad
+                .windows(8)
+                .any(|window| secret.windows(8).any(|of| of == window));
+            assert!(!seen, "byte {at}");
+        }
+    }
+
+    /// THREATS 26, SPEC ID8: datagram numbers across 2^32, to the last one there is, with loss, repeats and what is late;
+    /// what travels is always the low 32 bits.
+    #[test]
+    fn threats_26_datagram_numbers_cross_every_power() {
+        for start in [
+            0u64,
+            1 << 16,
+            (1 << 31) - 20,
+            1 << 32,
+            3 << 32,
+            1 << 47,
+            NUMBERS_MAX,
+        ] {
+            let mut sealer = secrets().sealer(Direction::Down).unwrap();
+            let mut opener = secrets().opener(Direction::Down).unwrap();
+            // The receiver is brought there in steps it can tell apart.
+            let first = start.saturating_sub(40);
+            let mut at = 0;
+            while at < first {
+                at = (at + (1 << 31) - 1).min(first);
+                opener.window.record(at);
+            }
+            sealer.skip_to(first + u64::from(first > 0));
+            let mut late = Vec::new();
+            let mut opened = 0u64;
+            while let Some(number) = sealer
+                .reserve()
+                .filter(|number| *number < start.saturating_add(40))
+            {
+                let mut bytes = b"payload".to_vec();
+                let tag = sealer.seal(number, b"h", &mut bytes).unwrap();
+                bytes.extend(tag);
+                let low = u32::try_from(number & 0xFFFF_FFFF).unwrap();
+                match number % 3 {
+                    0 => late.push((number, low, bytes)),
+                    1 => {
+                        let mut whole = bytes.clone();
+                        assert_eq!(opener.open(low, b"h", &mut whole).unwrap().0, number);
+                        assert_eq!(
+                            opener.open(low, b"h", &mut bytes.clone()),
+                            Err(OpenError::Duplicate)
+                        );
+                        opened += 1;
+                    }
+                    _ => {}
+                }
+            }
+            for (number, low, bytes) in late.iter().rev() {
+                assert_eq!(opener.open(*low, b"h", &mut bytes.clone()).unwrap().0, *number);
+                opened += 1;
+            }
+            assert!(opened >= 20, "from {start}: {opened}");
+            for (_, low, bytes) in &late {
+                assert_eq!(
+                    opener.open(*low, b"h", &mut bytes.clone()),
+                    Err(OpenError::Duplicate)
+                );
+            }
+        }
+    }
+
+    /// THREATS 26: the edges of the window, and jumps to the end of the range.
+    #[test]
+    fn threats_26_the_edges_of_the_window() {
+        let width = REPLAY_WINDOW - 64;
+        for newest in [
+            width,
+            REPLAY_WINDOW,
+            1 << 32,
+            (1 << 32) + 1,
+            u64::MAX - 1,
+            u64::MAX,
+        ] {
+            let mut window = ReplayWindow::default();
+            window.record(0);
+            window.record(newest);
+            assert_eq!(window.check(newest), Err(OpenError::Duplicate));
+            assert_eq!(window.check(newest - 1), Ok(()));
+            assert_eq!(window.check(newest - (width - 1)), Ok(()));
+            assert_eq!(window.check(newest - width), Err(OpenError::TooOld));
+            assert_eq!(window.check(0), Err(OpenError::TooOld));
+            if newest < u64::MAX {
+                assert_eq!(window.check(newest + 1), Ok(()));
+            }
+        }
     }
 
     proptest! {

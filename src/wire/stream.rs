@@ -214,9 +214,10 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// SPEC CTL1: whatever is lost, doubled or reordered, each message comes once and in order.
+        /// SPEC CTL1, ID8: whatever is lost, doubled or reordered, each message comes once and in order, across the wrap
+        /// of their numbers too.
         #[test]
-        fn ctl1_messages_come_once_and_in_order(fates in prop::collection::vec(0u8..8, 50..300), start: u32) {
+        fn ctl1_messages_come_once_and_in_order(fates in prop::collection::vec(0u8..8, 50..300), start in prop_oneof![any::<u32>(), u32::MAX - 200..=u32::MAX]) {
             let mut sender = StreamSender { first: start, ..StreamSender::default() };
             let mut receiver = StreamReceiver { next: start, ..StreamReceiver::default() };
             let (mut pushed, mut popped) = (0u32, Vec::new());
@@ -270,6 +271,59 @@ mod tests {
         let large = [0; MESSAGE_BYTES_MAX];
         while sender.push(&large).is_ok() {}
         assert!(sender.bytes <= STREAM_BYTES_MAX);
+    }
+
+    /// SPEC ID8: message numbers from every place just before their wrap; what is late, doubled or absurdly far ahead is
+    /// dropped on both sides of it, and numbers never sent acknowledge nothing (THREATS 46).
+    #[test]
+    fn threats_46_message_numbers_wrap() {
+        for start in (u32::MAX - 5)..=u32::MAX {
+            let mut sender = StreamSender {
+                first: start,
+                ..StreamSender::default()
+            };
+            let mut receiver = StreamReceiver {
+                next: start,
+                ..StreamReceiver::default()
+            };
+            for n in 0..10u8 {
+                sender.push(&[n]).unwrap();
+            }
+            let mut blocks = Vec::new();
+            loop {
+                let mut block = Vec::new();
+                if !sender.put_block(0, 1, 12, &mut block) {
+                    break;
+                }
+                blocks.push(block);
+            }
+            assert!(blocks.len() >= 3, "some messages each");
+            for block in blocks.iter().rev().chain(&blocks) {
+                receiver.receive(&mut ByteReader::new(block)).unwrap();
+            }
+            let told: Vec<u8> = core::iter::from_fn(|| receiver.pop()).flatten().collect();
+            assert_eq!(told, (0..10).collect::<Vec<u8>>(), "from {start}");
+            for ahead in [64, 1 << 31, u32::MAX - 10] {
+                let mut far = Vec::new();
+                far.put_varint(receiver.next().wrapping_add(ahead));
+                far.put_u8(1);
+                far.put_varint(1);
+                far.put_u8(99);
+                receiver.receive(&mut ByteReader::new(&far)).unwrap();
+            }
+            assert_eq!((receiver.pop(), receiver.early.len()), (None, 0));
+            assert_eq!(receiver.next(), start.wrapping_add(10));
+            for wrong in [
+                start.wrapping_sub(1),
+                start.wrapping_add(11),
+                start.wrapping_add(1 << 31),
+            ] {
+                sender.acknowledge(wrong);
+                assert_eq!(sender.backlog(), 10, "{wrong}");
+            }
+            sender.acknowledge(receiver.next());
+            assert_eq!(sender.backlog(), 0);
+        }
     }
 
     #[test]

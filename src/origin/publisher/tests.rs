@@ -334,7 +334,7 @@ fn bad_lives_extras_and_events_are_left_out_one_by_one() {
     relay.agrees_with(&publisher);
 }
 
-/// THREATS 35: a value that is NaN tick after tick is an error each tick and never a delta.
+/// THREATS 35, FAULTS 66: a value that is NaN tick after tick is an error each tick and never a delta.
 #[test]
 fn threats_35_nan_never_becomes_a_delta() {
     for on_change in [false, true] {

@@ -1,3 +1,6 @@
+mod orders;
+mod threats;
+
 use super::*;
 use crate::state::record::Motion;
 use crate::state::rotation::Rotation;
