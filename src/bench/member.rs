@@ -365,10 +365,11 @@ impl Member {
         }
     }
 
-    /// A session ended unasked: the member comes back after a pause.
+    /// A session, or an attempt to get one, ended unasked: the member comes back after a pause.
     fn lose(&mut self, reason: &'static str, now_us: u64, around: &mut Surroundings) {
         *around.tally.endings.entry(reason).or_default() += 1;
-        around.tally.reconnects += 1;
+        // An attempt that was denied was no session.
+        around.tally.reconnects += u64::from(self.client.statistics().connected_us.is_some());
         self.retire(now_us, None, around);
         let (least, most) = BACK_OFF_US;
         self.phase = Phase::Waiting(now_us + least + mix(self.seed ^ now_us) % (most - least));

@@ -134,11 +134,13 @@ fn add(sum: &mut Report, report: &Report) {
     let (packets, more) = (&mut sum.packets, &report.packets);
     packets.sent += more.sent;
     packets.received += more.received;
+    packets.received_in_run += more.received_in_run;
     packets.bytes += more.bytes;
     packets.up += more.up;
     packets.up_bytes += more.up_bytes;
     add_reasons(&mut packets.rejected, &more.rejected);
     let (truth, more) = (&mut sum.truth, &report.truth);
+    truth.given &= more.given;
     truth.tables_checked += more.tables_checked;
     truth.records_checked += more.records_checked;
     truth.mismatches += more.mismatches;
@@ -166,6 +168,7 @@ fn add(sum: &mut Report, report: &Report) {
         .zip(more.kernel_drops)
         .map(|(one, other)| one + other);
     bench.saturated |= more.saturated;
+    bench.host_busy |= more.host_busy;
     bench.notes.extend(more.notes.iter().cloned());
     for threshold in &report.thresholds {
         if !sum.thresholds.contains(threshold) {
@@ -238,6 +241,8 @@ mod tests {
         report.clients.requested = 5;
         report.clients.session_seconds = 50.0;
         report.packets.bytes = 1000;
+        report.packets.received_in_run = 1;
+        report.truth.given = true;
         report.truth.records_checked = 10;
         report.truth.tables_checked = 1;
         report.relay = Relay {

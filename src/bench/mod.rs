@@ -9,6 +9,7 @@
 //! (FAULTS 54, 96, 110).
 
 pub mod ending;
+pub mod farewell;
 mod marks;
 pub mod member;
 pub mod merge;

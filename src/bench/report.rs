@@ -156,11 +156,11 @@ pub struct Clients {
     pub connected: u64,
     /// Not in a session at the end: never let in, or lost and not back.
     pub lost: u64,
-    /// Sessions that ended unasked and were followed by a new one.
+    /// Sessions that had begun, ended unasked and were followed by a new one.
     pub reconnects: u64,
     /// Clients that left by plan and were replaced (`--churn`).
     pub churned: u64,
-    /// Why sessions ended unasked.
+    /// Why sessions, and attempts to get one, ended unasked.
     pub endings: Reasons,
     /// Seconds in a session, all clients together.
     pub session_seconds: f64,
@@ -188,6 +188,8 @@ pub struct Packets {
     pub sent: u64,
     /// That came out of the link, copies included.
     pub received: u64,
+    /// Of these, those before the clean time at the end.
+    pub received_in_run: u64,
     /// That a client refused, or whose snapshot it refused, by reason.
     pub rejected: Reasons,
     /// Bytes of UDP payload received.
@@ -205,6 +207,8 @@ pub struct Packets {
 /// The oracle.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TruthChecks {
+    /// There was a truth to compare with; without one nothing below was checked.
+    pub given: bool,
     /// Whole tables compared: held baselines now and then, every client's view at the end.
     pub tables_checked: u64,
     /// Decoded records compared with what the origin published.
@@ -311,8 +315,10 @@ pub struct BenchLoad {
     pub kernel_drops: Option<u64>,
     /// How latencies were measured: `one clock`, or why they were not.
     pub clock: String,
-    /// True when the bench was the bottleneck.
+    /// True when the bench was the bottleneck: a thread of it had no more time to take.
     pub saturated: bool,
+    /// True when the bench was late though its threads did not need a whole core each: the host was busy.
+    pub host_busy: bool,
     /// What a reader should know, in words.
     pub notes: Vec<String>,
 }
@@ -441,6 +447,7 @@ mod tests {
             seed: 7,
             ..Report::default()
         };
+        report.truth.given = true;
         report.fallbacks = Some(Reasons::from([("lease_over".to_owned(), 2)]));
         report.derive(&set);
         let again: Report = serde_json::from_str(&report.to_json().expect("writes")).expect("reads");

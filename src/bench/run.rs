@@ -13,7 +13,7 @@ use super::preflight;
 use super::report::{LinkFigures, Report};
 use super::scrape::{self, Samples};
 use super::series::SeriesSet;
-use super::settings::LoadFlags;
+use super::settings::{FlagError, LoadFlags};
 use super::source::{self, TruthSource};
 use super::swarm::{CLEAN_US, Swarm, SwarmSettings, ThreadResult};
 use super::tally::{Tally, fill_links};
@@ -110,13 +110,15 @@ pub struct Glance {
 }
 
 /// How long origin, relay and truth may take to begin.
-const BEGIN_WITHIN: Duration = Duration::from_secs(10);
+pub const BEGIN_WITHIN: Duration = Duration::from_secs(10);
 /// Time between two glances.
 const GLANCE: Duration = Duration::from_millis(200);
 /// A bench whose timers are late beyond this in one of a hundred cases cannot keep its schedule, milliseconds.
 const LATE_MS: f64 = 10.0;
 /// A bench thread busier than this is a bottleneck.
 const BUSY_SHARE: f64 = 0.95;
+/// A bench thread less busy than this that is late all the same waits for others' work.
+const IDLE_SHARE: f64 = 0.6;
 /// Seconds in which all clients of a long run begin.
 const RAMP_S: f64 = 4.0;
 /// How long the truth is kept beyond what the links delay, microseconds.
@@ -302,10 +304,16 @@ impl Stage {
         let Some(log) = &self.log else { return Ok(()) };
         let begun = std::time::Instant::now();
         while log.pushed() == 0 {
+            let trouble = log.trouble();
+            if let Some(trouble) = trouble.as_ref().filter(|trouble| trouble.is_final) {
+                log.stop();
+                return Err(FlagError(format!("--truth {name}: {}", trouble.text)).into());
+            }
             if begun.elapsed() > BEGIN_WITHIN {
                 log.stop();
+                let why = trouble.map_or(String::new(), |trouble| format!(" ({})", trouble.text));
                 bail!(
-                    "--truth {name} published nothing within {} s: give the address at which the origin takes subscribers, or the recording it plays",
+                    "--truth {name} published nothing within {} s{why}: give the address at which the origin takes subscribers, or the recording it plays",
                     BEGIN_WITHIN.as_secs()
                 );
             }
@@ -388,8 +396,14 @@ impl Stage {
     }
 }
 
+/// True when `--truth` names a recording, not an address.
+#[must_use]
+pub fn is_recording(truth: &str) -> bool {
+    Path::new(truth).is_file()
+}
+
 fn truth_source(truth: &str, token: &[u8]) -> TruthSource {
-    if Path::new(truth).is_file() {
+    if is_recording(truth) {
         TruthSource::Recording(truth.into())
     } else {
         TruthSource::Subscription {
@@ -425,6 +439,7 @@ fn fill(report: &mut Report, results: &[ThreadResult], has_truth: bool) -> Serie
         truth.examples.extend(oracle.examples.iter().cloned());
         report.bench.cpu_share = report.bench.cpu_share.max(result.cpu_share);
     }
+    report.truth.given = has_truth;
     report.truth.missing_at_end = tally.missing_at_end;
     report.truth.unchecked += tally.unchecked;
     let clients = &mut report.clients;
@@ -441,6 +456,7 @@ fn fill(report: &mut Report, results: &[ThreadResult], has_truth: bool) -> Serie
     let packets = &mut report.packets;
     packets.sent = tally.arrived;
     packets.received = tally.received;
+    packets.received_in_run = tally.received_in_run;
     packets.bytes = tally.bytes;
     packets.up = tally.up;
     packets.up_bytes = tally.up_bytes;
@@ -471,15 +487,22 @@ fn fill(report: &mut Report, results: &[ThreadResult], has_truth: bool) -> Serie
     tally.series
 }
 
-/// Says when the bench itself was the bottleneck (FAULTS 96).
+/// Says when the bench itself, or the host it shares, was the bottleneck (FAULTS 96).
 fn judge_bench(report: &mut Report) {
     let bench = &mut report.bench;
     let late_ms = bench.late_ms.p99.unwrap_or(0.0);
-    bench.saturated = bench.cpu_share >= BUSY_SHARE || late_ms > LATE_MS;
+    let share = bench.cpu_share * 100.0;
+    let is_late = late_ms > LATE_MS;
+    bench.saturated = bench.cpu_share >= BUSY_SHARE || (is_late && bench.cpu_share >= IDLE_SHARE);
+    bench.host_busy = is_late && !bench.saturated;
     if bench.saturated {
         bench.notes.push(format!(
-            "the bench itself was the bottleneck: its busiest thread used {:.0}% of a core and its timers were {late_ms:.1} ms late (p99), so times here are partly its own; take fewer clients, more --threads, or a host with idle cores",
-            bench.cpu_share * 100.0
+            "the bench itself was the bottleneck: its busiest thread used {share:.0}% of a core and its timers were {late_ms:.1} ms late (p99), so times here are partly its own; take fewer clients, more --threads, or a host with idle cores"
+        ));
+    }
+    if bench.host_busy {
+        bench.notes.push(format!(
+            "the host was too busy: timers of the bench were {late_ms:.1} ms late (p99) though its busiest thread used only {share:.0}% of a core, so times here are partly those of waiting for a core; end what else runs, or take a host with more cores"
         ));
     }
     if bench.kernel_drops.is_some_and(|drops| drops > 0) {
@@ -491,3 +514,6 @@ fn judge_bench(report: &mut Report) {
 }
 
 const _: () = assert!(CLEAN_US >= super::swarm::WHOLE_AFTER_US);
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,43 @@
 //! Flags of `demo` and `bench`, and the plan they make.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use crate::impairment::settings::{ImpairmentSettings, parse_burst, parse_share};
+
+use crate::node::number::{real, whole, wish};
+
+/// Clients of one run; several hosts' reports merge.
+const CLIENTS: RangeInclusive<usize> = 1..=60_000;
+/// Seconds of one run.
+const SECONDS: RangeInclusive<f64> = 0.5..=86_400.0;
+/// Clients that begin in a second.
+const RAMP: RangeInclusive<f64> = 0.1..=1e6;
+/// Clients that are replaced in a second.
+const CHURN: RangeInclusive<f64> = 0.0..=10_000.0;
+/// Threads that run clients.
+const THREADS: RangeInclusive<usize> = 1..=64;
+/// Delays of a link, milliseconds.
+const DELAYS_MS: RangeInclusive<f64> = 0.0..=60_000.0;
 
 /// A flag that cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct FlagError(pub String);
+
+/// Refuses a value outside its bounds.
+fn within<T: PartialOrd + core::fmt::Display>(
+    name: &str,
+    kind: &str,
+    value: T,
+    bounds: &RangeInclusive<T>,
+) -> Result<(), FlagError> {
+    if bounds.contains(&value) {
+        return Ok(());
+    }
+    refuse(format!("{name} {value}: {}", wish(kind, bounds)))
+}
 
 fn refuse<T>(text: impl Into<String>) -> Result<T, FlagError> {
     Err(FlagError(text.into()))
@@ -25,10 +54,10 @@ pub struct LinkFlags {
     #[arg(long, value_name = "P,R", value_parser = parse_burst)]
     pub burst_loss: Option<(f64, f64)>,
     /// Delay of every datagram
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = real(DELAYS_MS))]
     pub delay_ms: Option<f64>,
     /// Extra delay, drawn evenly up to this
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = real(DELAYS_MS))]
     pub jitter_ms: Option<f64>,
     /// Share held back so that later ones overtake
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
@@ -43,10 +72,10 @@ pub struct LinkFlags {
     #[arg(long, value_name = "P,R", value_parser = parse_burst)]
     pub up_burst_loss: Option<(f64, f64)>,
     /// As --delay-ms, client to relay only
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = real(DELAYS_MS))]
     pub up_delay_ms: Option<f64>,
     /// As --jitter-ms, client to relay only
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = real(DELAYS_MS))]
     pub up_jitter_ms: Option<f64>,
     /// As --reorder, client to relay only
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
@@ -61,10 +90,10 @@ pub struct LinkFlags {
     #[arg(long, value_name = "P,R", value_parser = parse_burst)]
     pub down_burst_loss: Option<(f64, f64)>,
     /// As --delay-ms, relay to client only
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = real(DELAYS_MS))]
     pub down_delay_ms: Option<f64>,
     /// As --jitter-ms, relay to client only
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = real(DELAYS_MS))]
     pub down_jitter_ms: Option<f64>,
     /// As --reorder, relay to client only
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
@@ -75,6 +104,32 @@ pub struct LinkFlags {
 }
 
 impl LinkFlags {
+    /// True when any of them was given.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        let shares = [
+            self.loss,
+            self.reorder,
+            self.duplicate,
+            self.up_loss,
+            self.up_reorder,
+            self.up_duplicate,
+            self.down_loss,
+            self.down_reorder,
+            self.down_duplicate,
+        ];
+        let times = [
+            self.delay_ms,
+            self.jitter_ms,
+            self.up_delay_ms,
+            self.up_jitter_ms,
+            self.down_delay_ms,
+            self.down_jitter_ms,
+        ];
+        let bursts = [self.burst_loss, self.up_burst_loss, self.down_burst_loss];
+        shares.iter().chain(&times).any(Option::is_some) || bursts.iter().any(Option::is_some)
+    }
+
     /// Relay to client.
     ///
     /// # Errors
@@ -118,9 +173,10 @@ fn link(
     reorder: Option<f64>,
     duplicate: Option<f64>,
 ) -> Result<ImpairmentSettings, FlagError> {
-    let micros = |name: &str, ms: Option<f64>| match ms.unwrap_or(0.0) {
-        ms if (0.0..=60_000.0).contains(&ms) => Ok((ms * 1000.0).round() as u64),
-        ms => refuse(format!("{name} {ms}: choose 0 to 60000 milliseconds")),
+    let micros = |name: &str, ms: Option<f64>| {
+        let ms = ms.unwrap_or(0.0);
+        within(name, "milliseconds", ms, &DELAYS_MS)?;
+        Ok((ms * 1000.0).round() as u64)
     };
     let settings = ImpairmentSettings {
         loss: loss.unwrap_or(0.0),
@@ -140,25 +196,25 @@ fn link(
 #[command(next_help_heading = "Load")]
 pub struct LoadFlags {
     /// Clients
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole(CLIENTS))]
     pub clients: usize,
     /// Seconds to run; 1.5 s of clean network follow, after which every table must be whole
-    #[arg(long, value_name = "S", default_value_t = 8.0)]
+    #[arg(long, value_name = "S", default_value_t = 8.0, value_parser = real(SECONDS))]
     pub seconds: f64,
     /// Clients that begin in a second [default: all within 4 s or a third of the run, at least 100]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = real(RAMP))]
     pub ramp: Option<f64>,
     /// Clients that leave, and are replaced by new ones, in a second
-    #[arg(long, value_name = "N", default_value_t = 0.0)]
+    #[arg(long, value_name = "N", default_value_t = 0.0, value_parser = real(CHURN))]
     pub churn: f64,
     /// Threads that run clients [default: one for each 500 clients, at most one for each core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole(THREADS))]
     pub threads: Option<usize>,
     /// What clients see; whole is all there is yet
     #[arg(long, value_name = "KIND", default_value = "whole")]
     pub view: String,
-    /// Seed of everything random
-    #[arg(long, value_name = "K", default_value_t = 1)]
+    /// Seed of everything random: the scene, the links, the clients
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
     pub seed: u64,
     /// A figure of the report and its bound, such as 'latency_p99<20ms' or 'mismatches==0'; may be repeated.
     /// Missed: exit code 1
@@ -169,9 +225,6 @@ pub struct LoadFlags {
     pub report: Option<PathBuf>,
 }
 
-/// Most clients of one run; several hosts' reports merge.
-const CLIENTS_MAX: usize = 60_000;
-
 impl LoadFlags {
     /// Checks every bound.
     ///
@@ -179,30 +232,17 @@ impl LoadFlags {
     /// The first flag that cannot be followed.
     #[allow(clippy::cast_precision_loss)] // Clients are few.
     pub fn check(&self) -> Result<(), FlagError> {
-        if !(1..=CLIENTS_MAX).contains(&self.clients) {
-            return refuse(format!("--clients {}: choose 1 to {CLIENTS_MAX}", self.clients));
-        }
-        if !(0.5..=86_400.0).contains(&self.seconds) {
-            return refuse(format!("--seconds {}: choose 0.5 to 86400", self.seconds));
-        }
-        if self.ramp.is_some_and(|ramp| !(0.1..=1e6).contains(&ramp)) {
-            return refuse("--ramp: choose 0.1 to 1000000 clients a second");
-        }
+        within("--clients", "a whole number", self.clients, &CLIENTS)?;
+        within("--seconds", "a number", self.seconds, &SECONDS)?;
+        within("--ramp", "a number", self.ramp.unwrap_or(1.0), &RAMP)?;
+        within("--churn", "a number", self.churn, &CHURN)?;
+        within("--threads", "a whole number", self.threads.unwrap_or(1), &THREADS)?;
         let ramp_s = self.ramp.map_or(0.0, |ramp| self.clients as f64 / ramp);
         if ramp_s > self.seconds {
             return refuse(format!(
                 "--ramp: {} clients take {ramp_s:.1} s to begin, longer than --seconds {}: raise either",
                 self.clients, self.seconds
             ));
-        }
-        if !(0.0..=10_000.0).contains(&self.churn) {
-            return refuse(format!(
-                "--churn {}: choose 0 to 10000 clients a second",
-                self.churn
-            ));
-        }
-        if self.threads.is_some_and(|threads| !(1..=64).contains(&threads)) {
-            return refuse("--threads: choose 1 to 64");
         }
         if self.view != "whole" {
             return refuse(format!(
@@ -272,19 +312,60 @@ mod tests {
         let one = parse("--up-burst-loss 1%,25%").links;
         assert!(one.down().expect("down").is_clean());
         assert_eq!(one.up().expect("up").burst_loss, Some((0.01, 0.25)));
-        let error = parse("--delay-ms 60001").links.down().expect_err("too long");
-        assert!(error.to_string().contains("choose 0 to 60000"), "{error}");
+        let mut links = LinkFlags::default();
+        assert!(!links.is_given());
+        links.up_delay_ms = Some(60_001.0);
+        assert!(links.is_given());
+        let error = links.up().expect_err("too long");
+        assert_eq!(
+            error.to_string(),
+            "the delay 60001: give milliseconds from 0 to 60000"
+        );
+    }
+
+    /// Whichever flag of the links is given, it is known to be.
+    #[test]
+    fn every_flag_of_the_links_counts_as_given() {
+        let command = <Line as clap::CommandFactory>::command();
+        let mut seen = 0;
+        for argument in command.get_arguments() {
+            let name = argument.get_long().unwrap_or_default();
+            let is_link = argument
+                .get_help_heading()
+                .is_some_and(|heading| heading.starts_with("Impaired"));
+            if is_link {
+                let value = if name.ends_with("burst-loss") {
+                    "1%,25%"
+                } else {
+                    "0.5"
+                };
+                assert!(parse(&format!("--{name} {value}")).links.is_given(), "--{name}");
+                seen += 1;
+            }
+        }
+        assert_eq!(seen, 18);
+        assert!(!parse("--clients 3 --seed 2").links.is_given());
     }
 
     #[test]
     fn flags_that_cannot_be_followed_are_refused_in_words() {
         for (line, words) in [
-            ("--clients 0", "choose 1 to 60000"),
-            ("--seconds 0.1", "choose 0.5 to 86400"),
-            ("--ramp 0", "--ramp"),
+            ("--clients=0", "from 1 to 60000"),
+            ("--seconds=0.1", "from 0.5 to 86400"),
+            ("--ramp=0", "from 0.1 to 1000000"),
+            ("--churn=-1", "from 0 to 10000"),
+            ("--churn=nan", "from 0 to 10000"),
+            ("--threads=0", "from 1 to 64"),
+            ("--seed=-1", "give a whole number from 0 to"),
+            ("--delay-ms=60001", "give a number from 0 to 60000"),
+        ] {
+            let error = <Line as clap::Parser>::try_parse_from(["x", line])
+                .expect_err(line)
+                .to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        for (line, words) in [
             ("--clients 300 --ramp 10", "take 30.0 s to begin"),
-            ("--churn=-1", "--churn"),
-            ("--threads 0", "--threads"),
             ("--view radius", "choose whole"),
             ("--threshold latency<1", "no figure 'latency'"),
         ] {

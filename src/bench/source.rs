@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use crossbeam::channel::{Receiver, RecvTimeoutError};
 
+use super::settings::FlagError;
 use super::truth::TruthLog;
 use crate::limits::ARENA_FRAMES;
 use crate::net::clock::{host_clock_id, monotonic_us};
@@ -54,17 +55,20 @@ pub fn start(source: TruthSource, log: Arc<TruthLog>) -> anyhow::Result<JoinHand
     let thread = match source {
         TruthSource::Tap(receiver) => builder.spawn(move || tap(&receiver, &log)),
         TruthSource::Subscription { addr, token } => {
-            let found = addr
-                .to_socket_addrs()
-                .with_context(|| format!("--truth {addr} is no address or file"))?;
-            anyhow::ensure!(
-                found.count() > 0,
-                "--truth {addr} has no address: give the origin's host:port"
-            );
+            let found = addr.to_socket_addrs().map_err(|error| {
+                FlagError(format!(
+                    "--truth {addr} is no file, and no address ({error}): give the origin's host:port, or the recording it plays"
+                ))
+            })?;
+            if found.count() == 0 {
+                let text = format!("--truth {addr} has no address: give the origin's host:port");
+                return Err(FlagError(text).into());
+            }
             builder.spawn(move || subscribe(&addr, token, &log))
         }
         TruthSource::Recording(path) => {
-            let world = TraceWorld::load(&path, &TraceOptions::default())?;
+            let world = TraceWorld::load(&path, &TraceOptions::default())
+                .map_err(|error| FlagError(format!("--truth {error}")))?;
             builder.spawn(move || play(&world, &log))
         }
     };
@@ -96,20 +100,36 @@ fn subscribe(addr: &str, token: Vec<u8>, log: &TruthLog) {
     let mut subscriber = Subscriber::with_flags(token, OBSERVER);
     let mut followed = None;
     while !log.is_stopped() {
-        if let Some(stream) = connect(addr) {
-            // It is tried again whatever ended it.
-            let _ = follow(stream, &mut subscriber, &mut followed, log);
-            subscriber.disconnected(&mut Vec::new());
-            log.note_gap();
+        match connect(addr) {
+            Ok(stream) => {
+                // It is tried again whatever ended it.
+                let _ = follow(stream, &mut subscriber, &mut followed, log);
+                subscriber.disconnected(&mut Vec::new());
+                log.note_gap();
+            }
+            Err(text) => log.note_trouble(text, false),
         }
         std::thread::sleep(AGAIN);
     }
 }
 
-fn connect(addr: &str) -> Option<TcpStream> {
-    addr.to_socket_addrs()
-        .ok()?
-        .find_map(|addr| TcpStream::connect_timeout(&addr, Duration::from_secs(1)).ok())
+/// A connection, or why there is none.
+fn connect(addr: &str) -> Result<TcpStream, String> {
+    let mut why = "the name has no address".to_owned();
+    let found = addr.to_socket_addrs().map_err(|error| error.to_string())?;
+    for addr in found {
+        match TcpStream::connect_timeout(&addr, Duration::from_secs(1)) {
+            Ok(stream) => return Ok(stream),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                why = format!("{addr} refuses connections: nothing listens there");
+            }
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                why = format!("{addr} does not answer");
+            }
+            Err(error) => why = format!("{addr} cannot be reached: {error}"),
+        }
+    }
+    Err(why)
 }
 
 fn follow(
@@ -175,7 +195,8 @@ fn take(event: SubscriberEvent, followed: &mut Option<Followed>, log: &TruthLog)
             }
         }
         SubscriberEvent::Malformed(_) => log.note_gap(),
-        SubscriberEvent::Refused(text) => tracing::warn!("the truth cannot be followed: {text}"),
+        // An origin that refuses this subscriber once will do so again.
+        SubscriberEvent::Refused(text) => log.note_trouble(text, true),
         SubscriberEvent::Ended => {}
     }
 }
@@ -232,6 +253,62 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
         false
+    }
+
+    /// Who is not there, or does not let the bench in, is named: the one is tried again, the other is not.
+    #[test]
+    fn what_keeps_the_truth_away_is_named() {
+        use crate::node::origin::{OriginHandle, OriginSettings, OriginSource};
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let nobody = nobody.expect("a port").to_string();
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/data/rl_2016_3v3_800.jsonl.zst"
+        );
+        let origin = OriginHandle::start(OriginSettings {
+            token: b"secret".to_vec(),
+            ..OriginSettings::loopback(OriginSource::Trace {
+                path: path.into(),
+                repeat: true,
+                speed: 1.0,
+            })
+        })
+        .expect("an origin");
+        for (addr, words, is_final) in [
+            (nobody.clone(), format!("{nobody} refuses connections"), false),
+            (
+                origin.addr().to_string(),
+                "the token is not the one".to_owned(),
+                true,
+            ),
+        ] {
+            let (log, begun) = (TruthLog::new(1), Instant::now());
+            let token = b"sesame".to_vec();
+            let source = TruthSource::Subscription { addr, token };
+            let thread = start(source, Arc::clone(&log)).expect("starts");
+            let trouble = loop {
+                if let Some(trouble) = log.trouble() {
+                    break trouble;
+                }
+                assert!(begun.elapsed() < Duration::from_secs(20), "no trouble");
+                std::thread::sleep(Duration::from_millis(2));
+            };
+            log.stop();
+            thread.join().expect("ends");
+            assert!(
+                trouble.text.contains(&words) && trouble.is_final == is_final,
+                "{trouble:?}"
+            );
+        }
+        let source = TruthSource::Subscription {
+            addr: "no-port".to_owned(),
+            token: Vec::new(),
+        };
+        let error = start(source, TruthLog::new(1)).expect_err("refused");
+        assert!(
+            error.is::<FlagError>() && error.to_string().contains("--truth no-port is no file"),
+            "{error}"
+        );
     }
 
     /// A recording gives the frames that an origin of the same recording publishes, at any time asked for, also

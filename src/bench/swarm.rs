@@ -327,6 +327,7 @@ impl Runner {
         }
         if now_us >= self.table.clean_us && !self.cleaned {
             self.cleaned = true;
+            self.around.tally.received_in_run = self.around.tally.received;
             self.cpu_until = Some((now_us, thread_cpu_ns()));
             self.members.iter_mut().for_each(Member::clean);
         }

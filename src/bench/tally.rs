@@ -20,7 +20,9 @@ pub struct Tally {
     pub arrived: u64,
     /// Datagrams given to clients.
     pub received: u64,
-    /// Their bytes.
+    /// Datagrams given to clients before the clean time.
+    pub received_in_run: u64,
+    /// Bytes of those received.
     pub bytes: u64,
     /// Datagrams sent to the relay.
     pub up: u64,
@@ -38,11 +40,11 @@ pub struct Tally {
     pub digest_healed: u64,
     /// Clients in a session at the end.
     pub connected: u64,
-    /// Sessions that ended unasked and were followed by another.
+    /// Sessions that had begun, ended unasked and were followed by another.
     pub reconnects: u64,
     /// Clients that left by plan.
     pub churned: u64,
-    /// Why sessions ended unasked.
+    /// Why sessions, and attempts to get one, ended unasked.
     pub endings: BTreeMap<&'static str, u64>,
     /// Microseconds in a session, all clients together.
     pub session_us: u64,
@@ -80,6 +82,7 @@ impl Tally {
         self.events.add(&other.events);
         self.arrived += other.arrived;
         self.received += other.received;
+        self.received_in_run += other.received_in_run;
         self.bytes += other.bytes;
         self.up += other.up;
         self.up_bytes += other.up_bytes;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use super::report::Report;
+use crate::node::spelling;
 
 /// How a figure compares with the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,13 +62,26 @@ pub enum ThresholdError {
         name: String,
     },
     /// No figure has this name.
-    #[error("threshold '{text}': the report has no figure '{name}'; there are {}", names().join(", "))]
+    #[error(
+        "threshold '{text}': the report has no figure '{name}'{}; ackline bench --help lists them all",
+        near(name)
+    )]
     Name {
         /// The threshold.
         text: String,
         /// The figure.
         name: String,
     },
+}
+
+/// The figures that may have been meant.
+fn near(name: &str) -> String {
+    let all = names();
+    match spelling::nearest(name, all.iter().map(String::as_str), 3).as_slice() {
+        [] => String::new(),
+        [one] => format!(", did you mean {one}"),
+        several => format!(", did you mean one of {}", several.join(", ")),
+    }
 }
 
 const COMPARISONS: [(&str, Comparison); 5] = [
@@ -179,10 +193,18 @@ const SHORT: [&str; 3] = ["truth_", "clients_", "packets_"];
 #[must_use]
 pub fn figures(report: &Report) -> BTreeMap<String, Figure> {
     let mut out = BTreeMap::new();
+    let is_blind = !report.truth.given;
     if let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(report) {
         for (key, value) in &fields {
             collect(key, value, &mut out);
         }
+    }
+    // Without a truth nothing was compared: what was not measured is no zero.
+    for (_, figure) in out
+        .iter_mut()
+        .filter(|(name, _)| is_blind && name.starts_with("truth_"))
+    {
+        figure.value = None;
     }
     let short: Vec<_> = out
         .iter()
@@ -290,7 +312,7 @@ mod tests {
     fn thresholds_are_read_with_units_and_held() {
         let mut report = Report::default();
         report.latency_ms.p99 = Some(19.5);
-        report.truth.mismatches = 0;
+        report.truth.given = true;
         report.window.full_share = Some(0.015);
         report.fallbacks = Some([("a".to_owned(), 2), ("b".to_owned(), 1)].into());
         assert_eq!(outcome("latency_p99<20ms", &report), Outcome::Held);
@@ -299,6 +321,13 @@ mod tests {
         assert_eq!(outcome("latency_p99>=20", &report), Outcome::Missed(19.5));
         assert_eq!(outcome("mismatches==0", &report), Outcome::Held);
         assert_eq!(outcome("truth_mismatches==0", &report), Outcome::Held);
+        let blind = Report::default();
+        assert_eq!(
+            outcome("mismatches==0", &blind),
+            Outcome::Unknown,
+            "nothing was compared"
+        );
+        assert_eq!(outcome("truth_missing_at_end==0", &blind), Outcome::Unknown);
         assert_eq!(outcome("window_full_share<1%", &report), Outcome::Missed(0.015));
         assert_eq!(
             outcome("fallbacks<1", &report),
@@ -314,7 +343,15 @@ mod tests {
     fn a_threshold_that_means_nothing_is_refused_in_words() {
         for (text, words) in [
             ("latency_p99", "write a figure"),
-            ("latency_p98<20ms", "no figure 'latency_p98'; there are "),
+            (
+                "latency_p98<20ms",
+                "no figure 'latency_p98', did you mean one of latency_p99, latency_p50, latency_p999; ackline bench --help lists",
+            ),
+            (
+                "mismatch<1",
+                "did you mean one of mismatches, digest_mismatches; ackline",
+            ),
+            ("weather<1", "no figure 'weather'; ackline bench --help lists"),
             ("latency_p99<twenty", "'twenty' is no number"),
             ("latency_p99<infms", "is no number"),
             ("mismatches<1ms", "not a time"),

@@ -53,10 +53,20 @@ struct Ring {
     wanted: Option<(u32, u64)>,
 }
 
+/// Why the truth does not come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// In words.
+    pub text: String,
+    /// Trying again is of no use.
+    pub is_final: bool,
+}
+
 /// The frames, shared between the one that writes and those that read.
 pub struct TruthLog {
     keep_us: u64,
     ring: Mutex<Ring>,
+    trouble: Mutex<Option<Trouble>>,
     pushed: AtomicU64,
     entities_max: AtomicU64,
     stopped: AtomicBool,
@@ -69,6 +79,7 @@ impl TruthLog {
         Arc::new(TruthLog {
             keep_us,
             ring: Mutex::default(),
+            trouble: Mutex::default(),
             pushed: AtomicU64::new(0),
             entities_max: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
@@ -78,6 +89,21 @@ impl TruthLog {
     fn ring(&self) -> MutexGuard<'_, Ring> {
         // A reader or writer that panicked leaves the ring whole.
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps why the truth does not come.
+    pub fn note_trouble(&self, text: String, is_final: bool) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        *trouble = Some(Trouble { text, is_final });
+    }
+
+    /// Why the truth did not come last.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// A new stream begins.

@@ -100,8 +100,39 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             truth_token: target.truth_token.unwrap_or_default().into_bytes(),
         },
     };
+    load.report.as_deref().map_or(Ok(()), writable)?;
+    match &target {
+        Target::Remote { truth: None, .. } => eprintln!(
+            "no --truth: packets, latencies and sessions are measured, but what clients see is not compared with the origin"
+        ),
+        Target::Remote {
+            truth: Some(truth), ..
+        } if !run::is_recording(truth) => eprintln!(
+            "waiting for the truth at {truth}, at most {} s",
+            run::BEGIN_WITHIN.as_secs()
+        ),
+        _ => {}
+    }
     let report = follow(&Plan::of(&load, target, down, up))?;
     conclude(&report, load.report.as_deref())
+}
+
+/// Refuses a report that could not be written, before the run rather than after it.
+pub(super) fn writable(file: &Path) -> Result<(), UsageError> {
+    let is_new = !file.exists();
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(file);
+    match opened {
+        Ok(_) if is_new => {
+            // A run that fails leaves no empty report; where this one cannot be removed, it is written over.
+            let _ = std::fs::remove_file(file);
+            Ok(())
+        }
+        Ok(_) => Ok(()),
+        Err(error) => Err(UsageError(format!(
+            "--report {}: it cannot be written ({error}): give a file in a directory that is there and may be written to",
+            file.display()
+        ))),
+    }
 }
 
 /// Ticks a second of a scene unless told otherwise.
@@ -109,20 +140,21 @@ const SCENE_HZ: f64 = 20.0;
 
 /// An origin of this process, which never ends by itself, and a relay.
 pub(super) fn local(mut source: SourceArgs, seed: u64) -> Result<Target, UsageError> {
-    if let Some(path) = source.trace.as_ref().filter(|path| !path.is_file()) {
+    if let Some(path) = source.trace.as_ref().filter(|path| !path.exists()) {
         return Err(UsageError(format!(
             "--trace {}: there is no such file",
             path.display()
         )));
     }
-    source.repeat = true;
+    source.check()?;
+    source.repeat = source.trace.is_some();
     source.hz.get_or_insert(SCENE_HZ);
     source.source(seed).map(Target::Local)
 }
 
 fn is_given(source: &SourceArgs) -> bool {
     let scene = source.scene.is_some() || source.entities.is_some() || source.hz.is_some();
-    scene || source.trace.is_some()
+    scene || source.trace.is_some() || source.repeat || source.speed.is_some()
 }
 
 fn resolve(relay: &str) -> Result<SocketAddr, UsageError> {
@@ -144,8 +176,7 @@ pub(super) fn link_settings(
 
 /// Runs a plan and shows how it goes.
 pub(super) fn follow(plan: &Plan) -> anyhow::Result<Report> {
-    eprintln!("{}", headline(plan));
-    let mut progress = Progress::new();
+    let mut progress = Progress::new(headline(plan));
     let report = run::run(plan, |glance| progress.show(glance));
     progress.finish();
     report
@@ -201,6 +232,7 @@ fn run_merge(args: &Merge) -> anyhow::Result<Outcome> {
         .iter()
         .map(read)
         .collect::<anyhow::Result<Vec<Report>>>()?;
+    args.report.as_deref().map_or(Ok(()), writable)?;
     let sum = merge(&reports).map_err(|error| UsageError(error.to_owned()))?;
     match &args.report {
         Some(file) => conclude(&sum, Some(file)),
@@ -217,12 +249,14 @@ fn run_merge(args: &Merge) -> anyhow::Result<Outcome> {
 
 /// Live progress: a bar on a terminal, a line each second elsewhere.
 struct Progress {
+    /// What is said when the run has begun; empty once it was. A run that cannot begin says only why.
+    headline: String,
     bar: Option<ProgressBar>,
     last: Glance,
 }
 
 impl Progress {
-    fn new() -> Progress {
+    fn new(headline: String) -> Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(100);
             // The template is a constant of this file.
@@ -234,19 +268,32 @@ impl Progress {
             bar
         });
         Progress {
+            headline,
             bar,
             last: Glance::default(),
         }
     }
 
     fn show(&mut self, glance: &Glance) {
+        if !self.headline.is_empty() {
+            let headline = core::mem::take(&mut self.headline);
+            match &self.bar {
+                Some(bar) => bar.suspend(|| eprintln!("{headline}")),
+                None => eprintln!("{headline}"),
+            }
+        }
         let passed = glance.seconds - self.last.seconds;
         if passed < 1.0 {
             return;
         }
         let packets_per_s = (glance.packets - self.last.packets) as f64 / passed;
+        let silence = if glance.packets == 0 && glance.seconds > 1.5 {
+            "  nothing has reached a client yet"
+        } else {
+            ""
+        };
         let text = format!(
-            "{:.0}/{:.0} s  {} joined  {packets_per_s:.0} packets/s  {} records checked  {} mismatches",
+            "{:.0}/{:.0} s  {} joined  {packets_per_s:.0} packets/s  {} records checked  {} mismatches{silence}",
             glance.seconds, glance.of_seconds, glance.joined, glance.records, glance.mismatches
         );
         match &self.bar {

@@ -4,7 +4,10 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
+
+use crate::bench::settings::FlagError;
+use crate::node::source::SourceError;
 
 /// Prints a line; whoever reads no more ends the program quietly.
 macro_rules! say {
@@ -19,6 +22,8 @@ pub mod relay;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod trace;
+mod usage;
+mod variables;
 
 /// Edge relay for real-time games: one authoritative stream in, a delta per client out.
 #[derive(Parser, Debug)]
@@ -74,7 +79,26 @@ fn print_line(line: std::fmt::Arguments<'_>) {
 /// Parses the command line and runs the subcommand.
 #[must_use]
 pub fn main() -> ExitCode {
-    let command = Ackline::parse().command;
+    let parsed = usage::command()
+        .try_get_matches()
+        .and_then(|matches| Ackline::from_arg_matches(&matches));
+    let command = match parsed {
+        Ok(parsed) => parsed.command,
+        Err(error) => match usage::sentence(&error) {
+            Some(sentence) => {
+                eprintln!("ackline: {sentence}");
+                return ExitCode::from(2);
+            }
+            // Help and version, which are no errors, end so too.
+            None => error.exit(),
+        },
+    };
+    // Those two say it in their log.
+    if !matches!(command, Command::Relay(_) | Command::Origin(_)) {
+        variables::strange()
+            .iter()
+            .for_each(|text| eprintln!("ackline: {text}"));
+    }
     let outcome = match command {
         Command::Demo(args) => demo::run(args),
         Command::Relay(args) => relay::run(args),
@@ -89,9 +113,35 @@ pub fn main() -> ExitCode {
         Ok(Outcome::Success) => ExitCode::SUCCESS,
         Ok(Outcome::Failed) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("ackline: {error:#}");
-            let usage = error.downcast_ref::<UsageError>().is_some();
-            ExitCode::from(if usage { 2 } else { 1 })
+            let usage = usage_of(&error);
+            let code = if usage.is_some() { 2 } else { 1 };
+            eprintln!("ackline: {}", usage.unwrap_or_else(|| format!("{error:#}")));
+            ExitCode::from(code)
         }
+    }
+}
+
+/// The sentence of an error that is a wrong flag or configuration; `None` for one of the run.
+fn usage_of(error: &anyhow::Error) -> Option<String> {
+    if let Some(refused) = error.downcast_ref::<SourceError>() {
+        return Some(format!("{}{refused}", flag_of(refused)));
+    }
+    let flag = error.downcast_ref::<FlagError>().map(ToString::to_string);
+    flag.or_else(|| error.downcast_ref::<UsageError>().map(ToString::to_string))
+}
+
+/// The flag behind a refused source.
+fn flag_of(refused: &SourceError) -> &'static str {
+    #[cfg(feature = "scenes")]
+    use crate::scenes::SceneError;
+    match refused {
+        SourceError::Trace(_) => "--trace ",
+        SourceError::Speed(_) => "--speed: ",
+        #[cfg(feature = "scenes")]
+        SourceError::Scene(SceneError::Unknown { .. }) => "--scene: ",
+        #[cfg(feature = "scenes")]
+        SourceError::Scene(SceneError::Entities { .. }) => "--entities: ",
+        #[cfg(feature = "scenes")]
+        SourceError::Scene(SceneError::Rate { .. }) => "--hz: ",
     }
 }

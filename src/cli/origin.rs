@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use super::{Outcome, UsageError};
 use crate::node::logging;
+use crate::node::number::{any_real, any_whole, real, whole};
 use crate::node::origin::{OriginHandle, OriginSettings, OriginSource};
 use crate::node::settings::LogFormat;
 use crate::node::signals::{Signal, Signals};
-use crate::node::source::SourceError;
+use crate::node::source::SPEEDS;
 
 const EXAMPLES: &str = "\
 Without --trace it simulates the scene \"cubes\".
@@ -26,19 +27,19 @@ pub struct SourceArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["scene", "entities", "hz"])]
     pub trace: Option<PathBuf>,
     /// Plays the recording again and again
-    #[arg(long = "loop", requires = "trace")]
+    #[arg(long = "loop")]
     pub repeat: bool,
     /// Plays the recording this many times as fast, 0.1 to 10 [default: 1]
-    #[arg(long, value_name = "X", requires = "trace")]
+    #[arg(long, value_name = "X", value_parser = real(SPEEDS.0..=SPEEDS.1))]
     pub speed: Option<f64>,
     /// Simulates a scene [default: cubes]
     #[arg(long, value_name = "NAME")]
     pub scene: Option<String>,
     /// Entities of the scene [default: the scene's own number]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = any_whole)]
     pub entities: Option<usize>,
     /// Ticks of the scene a second [default: 60]
-    #[arg(long, value_name = "H")]
+    #[arg(long, value_name = "H", value_parser = any_real)]
     pub hz: Option<f64>,
 }
 
@@ -46,8 +47,9 @@ impl SourceArgs {
     /// What is to be published; `seed` is the scene's.
     ///
     /// # Errors
-    /// There is no scene of this name.
+    /// There is no scene of this name, or a flag is of no use with the others.
     pub fn source(&self, seed: u64) -> Result<OriginSource, UsageError> {
+        self.check()?;
         match &self.trace {
             Some(path) => Ok(OriginSource::Trace {
                 path: path.clone(),
@@ -55,6 +57,30 @@ impl SourceArgs {
                 speed: self.speed.unwrap_or(1.0),
             }),
             None => self.simulated(seed),
+        }
+    }
+
+    /// Refuses flags of a recording where none is played.
+    ///
+    /// # Errors
+    /// The first of them.
+    pub fn check(&self) -> Result<(), UsageError> {
+        let faults = [
+            (
+                self.repeat,
+                "--loop: a scene has no end and needs none: leave it out, or give --trace FILE",
+            ),
+            (
+                self.speed.is_some(),
+                "--speed: a scene runs in real time: leave it out, or give --trace FILE",
+            ),
+        ];
+        match faults
+            .into_iter()
+            .find(|(given, _)| *given && self.trace.is_none())
+        {
+            Some((_, text)) => Err(UsageError(text.to_owned())),
+            None => Ok(()),
         }
     }
 
@@ -91,7 +117,7 @@ pub struct Args {
     #[command(flatten)]
     source: SourceArgs,
     /// Seed of the scene
-    #[arg(long, value_name = "K", default_value_t = 0)]
+    #[arg(long, value_name = "K", default_value_t = 0, value_parser = whole(0..=u64::MAX))]
     seed: u64,
     /// TCP address for relays
     #[arg(
@@ -136,7 +162,10 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// A refused source ([`UsageError`]), or an address or thread that cannot be had.
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let source = args.source.source(args.seed)?;
-    logging::begin(&args.log, args.log_format);
+    let _filter = logging::begin(&args.log, args.log_format);
+    super::variables::strange()
+        .iter()
+        .for_each(|text| tracing::warn!("{text}"));
     let mut signals = Signals::listen()?;
     let settings = OriginSettings {
         listen: args.listen,
@@ -145,10 +174,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         wait_for_subscriber: args.wait_for_subscriber,
         tap: false,
     };
-    let origin = OriginHandle::start(settings).map_err(|error| match error.downcast::<SourceError>() {
-        Ok(refused) => UsageError(refused.to_string()).into(),
-        Err(other) => other,
-    })?;
+    let origin = OriginHandle::start(settings)?;
     let hz = 1e6 / f64::from(origin.schema().tick_period_us);
     tracing::info!(relays = %origin.addr(), name = %origin.schema().name, hz, "origin started");
     loop {

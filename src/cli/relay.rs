@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::{Outcome, UsageError};
-use crate::node::logging;
+use crate::node::logging::{self, LogFilter};
 use crate::node::relay::RelayHandle;
 use crate::node::settings::{PartialSettings, RelaySettings};
 use crate::node::signals::{Signal, Signals};
@@ -14,7 +14,8 @@ const EXAMPLES: &str = "\
 Each setting is a flag, an ACKLINE_* variable and a key of the TOML file; a flag beats the variable, the variable
 the file, the file the default.
 
-SIGTERM or SIGINT drains and ends, a second one ends at once. SIGHUP says what it cannot reload.
+SIGTERM or SIGINT drains and ends, a second one ends at once. SIGHUP reads --config again: log and drain_deadline_s
+take effect, what else changed is named and needs a restart; a file with a fault changes nothing.
 
 Examples:
   ackline relay --upstream game.internal:7700
@@ -49,19 +50,97 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let settings = RelaySettings::load(&args.settings, args.config.as_deref())
         .map_err(|error| UsageError(error.to_string()))?;
     if args.print_config {
-        say!("{}", toml::to_string(&settings.shown())?.trim_end());
+        super::variables::strange()
+            .iter()
+            .for_each(|text| eprintln!("ackline: {text}"));
+        say!("{}", settings.to_toml()?.trim_end());
         return Ok(Outcome::Success);
     }
-    logging::begin(&settings.log, settings.log_format);
-    let deadline = Duration::from_secs(settings.drain_deadline_s);
+    let filter = logging::begin(&settings.log, settings.log_format);
+    super::variables::strange()
+        .iter()
+        .for_each(|text| tracing::warn!("{text}"));
     let mut signals = Signals::listen()?;
-    let relay = RelayHandle::start(settings)?;
+    let relay = RelayHandle::start(settings.clone())?;
+    let mut reload = Reload {
+        begun_with: settings.clone(),
+        in_force: RelaySettings {
+            listen: relay.data_addr(),
+            admin: relay.admin_addr(),
+            ..settings
+        },
+        filter,
+    };
     tracing::info!(clients = %relay.data_addr(), admin = %relay.admin_addr(), "relay started");
     warn_of_exposure(relay.data_addr(), relay.admin_addr());
-    while signals.next(LONG) != Some(Signal::End) {
-        tracing::warn!("SIGHUP: no setting can be reloaded yet; restart the relay to change its settings");
+    loop {
+        match signals.next(LONG) {
+            Some(Signal::End) => break,
+            Some(Signal::Reload) => match RelaySettings::load(&args.settings, args.config.as_deref()) {
+                Ok(settings) => {
+                    let said = reload.take(&settings);
+                    relay.reloaded(&reload.in_force);
+                    let file = args
+                        .config
+                        .as_ref()
+                        .map_or(NO_FILE.to_owned(), |file| file.display().to_string());
+                    // A warning: a filter that was just made narrow must not hide that it was.
+                    tracing::warn!("SIGHUP: {said} ({file})");
+                }
+                Err(error) => tracing::warn!("SIGHUP: nothing was changed: {error}"),
+            },
+            None => {}
+        }
     }
+    let deadline = Duration::from_secs(reload.in_force.drain_deadline_s);
     drain(&relay, &mut signals, deadline)
+}
+
+/// What is read again where there is no file.
+const NO_FILE: &str = "there is no --config to read again";
+/// Settings that take effect while the relay runs.
+const RELOADED: [&str; 2] = ["drain_deadline_s", "log"];
+
+/// What a reload changes: the log's filter and the drain's deadline. All else shapes sockets, threads and sessions
+/// that are in use, and is named.
+struct Reload {
+    /// What the relay was started with.
+    begun_with: RelaySettings,
+    /// The same with what reloads changed, and the ports that were chosen.
+    in_force: RelaySettings,
+    filter: LogFilter,
+}
+
+impl Reload {
+    /// Takes over what can be; says what was, and what was not.
+    fn take(&mut self, settings: &RelaySettings) -> String {
+        let before = RelaySettings {
+            listen: self.begun_with.listen,
+            admin: self.begun_with.admin,
+            ..self.in_force.clone()
+        };
+        let changed = before.changed(settings);
+        let (now, later): (Vec<&str>, Vec<&str>) =
+            changed.into_iter().partition(|key| RELOADED.contains(key));
+        if now.contains(&"log") && !self.filter.set(&settings.log) {
+            return "nothing was changed: the log is not this relay's to filter".to_owned();
+        }
+        self.in_force.log.clone_from(&settings.log);
+        self.in_force.drain_deadline_s = settings.drain_deadline_s;
+        let list = |keys: &[&str], none: &str| match keys {
+            [] => none.to_owned(),
+            keys => keys.join(", "),
+        };
+        let mut said = format!(
+            "reloaded {}",
+            list(&now, "nothing: neither log nor drain_deadline_s changed")
+        );
+        if !later.is_empty() {
+            let later = list(&later, "");
+            said.push_str(&format!("; changed, but in force only after a restart: {later}"));
+        }
+        said
+    }
 }
 
 /// One line for each thing strangers can do.

@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{Outcome, UsageError};
 use crate::bench::settings::LinkFlags;
+use crate::node::number::{real, whole};
 use crate::sim::outcome::Outcome as Result;
 use crate::sim::run;
 use crate::sim::settings::{LinkDemand, SimSettings};
@@ -22,34 +23,34 @@ use crate::sim::settings::{LinkDemand, SimSettings};
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The first seed
-    #[arg(long, value_name = "K", default_value_t = 1)]
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
     seed: u64,
     /// How many seeds
-    #[arg(long, value_name = "N", default_value_t = 100, conflicts_with = "hours")]
+    #[arg(long, value_name = "N", default_value_t = 100, conflicts_with = "hours", value_parser = whole(1..=1_000_000_000u64))]
     seeds: u64,
     /// Goes on with further seeds until clients were in session for this long together, in virtual hours
-    #[arg(long, value_name = "H")]
+    #[arg(long, value_name = "H", value_parser = real(1e-3..=1e6))]
     hours: Option<f64>,
     /// Virtual seconds of each run; 1.5 s of clean network follow, after which nothing may be missing
-    #[arg(long, value_name = "S", default_value_t = 60)]
+    #[arg(long, value_name = "S", default_value_t = 60, value_parser = whole(1..=86_400u64))]
     seconds: u64,
     /// Runs at a time [default: one for each core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole(1..=1024usize))]
     jobs: Option<usize>,
     /// Clients, instead of the seed's own 1 to 6
-    #[arg(long, value_name = "N", visible_alias = "client-count")]
+    #[arg(long, value_name = "N", visible_alias = "client-count", value_parser = whole(1..=250usize))]
     clients: Option<usize>,
     /// Entities, instead of the seed's own 5 to 200
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole(1..=10_000usize))]
     entities: Option<usize>,
     /// Ticks a second, instead of the seed's own 10 to 60
-    #[arg(long, value_name = "HZ")]
+    #[arg(long, value_name = "HZ", value_parser = real(1.0..=240.0))]
     hz: Option<f64>,
     /// Seconds between restarts of the origin, each a new epoch, instead of the seed's own
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = real(1.0..=86_400.0))]
     epoch_every: Option<f64>,
     /// Bits flipped in tables that a client holds, for each client and minute; each must be healed
-    #[arg(long, value_name = "N", default_value_t = 0.0)]
+    #[arg(long, value_name = "N", default_value_t = 0.0, value_parser = real(0.0..=20.0))]
     flips: f64,
     /// Prints all that happens to the entity with this id
     #[arg(long, value_name = "ID")]
@@ -123,28 +124,6 @@ fn play(args: &Args, settings: &SimSettings, jobs: usize) -> Result {
 }
 
 fn settings(args: &Args) -> anyhow::Result<SimSettings> {
-    let within = |name: &str, value: f64, least: f64, most: f64| {
-        if (least..=most).contains(&value) {
-            Ok(())
-        } else {
-            Err(UsageError(format!("{name} {value}: choose {least} to {most}")))
-        }
-    };
-    #[allow(clippy::cast_precision_loss)]
-    let counts = [
-        ("--seeds", args.seeds as f64, 1.0, 1e9),
-        ("--seconds", args.seconds as f64, 1.0, 86_400.0),
-        ("--jobs", args.jobs.unwrap_or(1) as f64, 1.0, 1024.0),
-        ("--clients", args.clients.unwrap_or(1) as f64, 1.0, 250.0),
-        ("--entities", args.entities.unwrap_or(5) as f64, 1.0, 10_000.0),
-        ("--hours", args.hours.unwrap_or(1.0), 1e-3, 1e6),
-        ("--hz", args.hz.unwrap_or(20.0), 1.0, 240.0),
-        ("--epoch-every", args.epoch_every.unwrap_or(60.0), 1.0, 86_400.0),
-        ("--flips", args.flips, 0.0, 20.0),
-    ];
-    for (name, value, least, most) in counts {
-        within(name, value, least, most)?;
-    }
     for link in [args.links.down(), args.links.up()] {
         link.map_err(|error| UsageError(error.0))?;
     }

@@ -76,7 +76,7 @@ async fn ready(State(control): Relay) -> Response {
 }
 
 async fn config(State(control): Relay) -> Response {
-    reply(StatusCode::OK, &json!(control.settings.shown()))
+    reply(StatusCode::OK, &json!(**control.shown.load()))
 }
 
 async fn sessions(State(control): Relay, Query(query): Query<HashMap<String, String>>) -> Response {

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use crossbeam::channel::Sender;
 use tokio::sync::oneshot;
 
 use super::directory::Directory;
 use super::metrics::RelayMetrics;
 use super::roster::{RosterPage, RosterQuery};
-use super::settings::RelaySettings;
+use super::settings::{PartialSettings, RelaySettings};
 use super::status::RelayStatus;
 use crate::limits::SESSIONS_PAGE_MAX;
 use crate::net::clock::monotonic_us;
@@ -21,8 +22,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// A running relay, for whoever asks and tells.
 pub struct Control {
-    /// Effective settings, with the ports that were chosen.
+    /// Settings it was started with, and the ports that were chosen.
     pub settings: RelaySettings,
+    /// Settings in force, as they are shown: some change with a reload.
+    pub shown: ArcSwap<PartialSettings>,
     /// How it is doing.
     pub status: Arc<RelayStatus>,
     /// Its metrics.

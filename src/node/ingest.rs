@@ -3,7 +3,8 @@
 //! Addresses are tried in order and names resolved anew on each attempt (FAULTS 82); between two rounds it waits
 //! 50 ms to 2 s, with jitter (FAULTS 44). Whatever it waits for, frames are repeated when they are due. What was
 //! read at once is published at once and wakes the shards once, so that of a burst only the newest is sent
-//! (THREATS 84).
+//! (THREATS 84). A connection that completes no message within a bound is given up, whether it is silent or
+//! trickles.
 
 use std::future::Future;
 use std::io;
@@ -22,9 +23,10 @@ use super::intake::{Connect, Intake};
 use super::loggate::LogGate;
 use super::metrics::IngestMetrics;
 use super::shelf::Shelf;
+use super::status::RelayStatus;
 use crate::limits::{UPSTREAM_BACKOFF_US, UPSTREAM_CONNECT_US, UPSTREAM_SILENCE_US};
 use crate::net::clock::monotonic_us;
-use crate::upstream::subscriber::{Subscriber, SubscriberEvent};
+use crate::upstream::subscriber::{Subscriber, SubscriberCounts, SubscriberEvent};
 
 /// Bytes read from the upstream at once.
 const READ_BYTES: usize = 256 << 10;
@@ -37,8 +39,14 @@ pub struct Ingest {
     buffer: BytesMut,
     intake: Intake,
     shelf: Arc<Shelf>,
+    status: Arc<RelayStatus>,
     metrics: IngestMetrics,
     gate: LogGate,
+    /// The upstream that is tried or spoken with, as the settings name it, and with its address, for sentences.
+    name: String,
+    place: String,
+    /// Time within which a connection must complete a message, microseconds.
+    patience_us: u64,
     stop: watch::Receiver<bool>,
 }
 
@@ -66,7 +74,7 @@ impl Ingest {
         upstream: Vec<String>,
         token: Vec<u8>,
         intake: Intake,
-        shelf: Arc<Shelf>,
+        (shelf, status): (Arc<Shelf>, Arc<RelayStatus>),
         metrics: IngestMetrics,
         stop: watch::Receiver<bool>,
     ) -> Ingest {
@@ -77,8 +85,12 @@ impl Ingest {
             buffer: BytesMut::with_capacity(READ_BYTES),
             intake,
             shelf,
+            status,
             metrics,
             gate: LogGate::default(),
+            name: String::new(),
+            place: String::new(),
+            patience_us: UPSTREAM_SILENCE_US,
             stop,
         }
     }
@@ -103,16 +115,22 @@ impl Ingest {
     /// Tries every address once, in order, until one works.
     async fn round(&mut self) -> Ended {
         for name in self.upstream.clone() {
+            self.name.clone_from(&name);
             let resolving = tokio::net::lookup_host(name.clone());
             let addresses: Vec<SocketAddr> = match self.wait(resolving, UPSTREAM_CONNECT_US).await {
                 Waited::Stopped => return Ended::Stopped,
                 Waited::Done(Ok(addresses)) => addresses.collect(),
-                Waited::Done(Err(_)) | Waited::TimeUp => Vec::new(),
+                Waited::Done(Err(error)) => {
+                    self.unresolved(&name, &error.to_string());
+                    continue;
+                }
+                Waited::TimeUp => {
+                    self.unresolved(&name, "no answer in time");
+                    continue;
+                }
             };
             if addresses.is_empty() {
-                let text =
-                    format!("the upstream {name} has no address now: check the name, it is tried again");
-                self.failed(Connect::Unresolved, &text);
+                self.unresolved(&name, "the name is known, but not its address");
             }
             for address in addresses {
                 match self.attempt(&name, address).await {
@@ -126,20 +144,29 @@ impl Ingest {
 
     /// One connection from beginning to end.
     async fn attempt(&mut self, name: &str, address: SocketAddr) -> Ended {
-        let place = match address.to_string() {
+        self.place = match address.to_string() {
             plain if plain == name => plain,
             resolved => format!("{name} ({resolved})"),
         };
+        let place = self.place.clone();
         let socket = match self.wait(TcpStream::connect(address), UPSTREAM_CONNECT_US).await {
             Waited::Stopped => return Ended::Stopped,
             Waited::Done(Ok(socket)) => socket,
             Waited::Done(Err(error)) => {
-                let text = format!("the upstream {place} cannot be reached: {error}; it is tried again");
+                let text = match error.kind() {
+                    io::ErrorKind::ConnectionRefused => format!(
+                        "the upstream {place} refuses connections: nothing listens there; it is tried again"
+                    ),
+                    _ => format!("the upstream {place} cannot be reached: {error}; it is tried again"),
+                };
                 self.failed(Connect::Unreachable, &text);
                 return Ended::Failed;
             }
             Waited::TimeUp => {
-                let text = format!("the upstream {place} does not answer; it is tried again");
+                let seconds = UPSTREAM_CONNECT_US / 1_000_000;
+                let text = format!(
+                    "the upstream {place} does not answer within {seconds} s: unreachable, or packets to it are dropped; it is tried again"
+                );
                 self.failed(Connect::Unreachable, &text);
                 return Ended::Failed;
             }
@@ -153,12 +180,17 @@ impl Ingest {
         self.metrics.tell(self.intake.counts());
         match ended {
             Waited::Stopped => return Ended::Stopped,
-            Waited::Done(Err(error)) => self.say(&format!("the upstream {name} is lost: {error}")),
+            Waited::Done(Err(error)) => self.trouble(&match error.kind() {
+                io::ErrorKind::UnexpectedEof => {
+                    format!("the upstream {place} closed the connection; it is tried again")
+                }
+                _ => format!("the upstream {place} is lost: {error}; it is tried again"),
+            }),
             Waited::Done(Ok(())) => {}
             Waited::TimeUp => {
-                let seconds = UPSTREAM_SILENCE_US / 1_000_000;
-                self.say(&format!(
-                    "the upstream {name} said nothing for {seconds} s and is given up"
+                let seconds = self.patience_us as f64 / 1e6;
+                self.trouble(&format!(
+                    "the upstream {place} completed no message for {seconds} s and is given up; it is tried again"
                 ));
             }
         }
@@ -177,11 +209,12 @@ impl Ingest {
             return Waited::Done(Err(error));
         }
         let hello = self.subscriber.start();
+        let mut patience_us = monotonic_us().saturating_add(self.patience_us);
         let mut outgoing = Some(hello);
         let mut known = false;
         loop {
             if let Some(bytes) = outgoing.take().filter(|bytes| !bytes.is_empty()) {
-                match self.wait(socket.write_all(&bytes), UPSTREAM_SILENCE_US).await {
+                match self.wait(socket.write_all(&bytes), self.patience_us).await {
                     Waited::Done(Ok(())) => {}
                     ended => return ended,
                 }
@@ -189,7 +222,8 @@ impl Ingest {
             let mut buffer = core::mem::take(&mut self.buffer);
             buffer.clear();
             buffer.reserve(READ_BYTES);
-            let read = self.wait(socket.read_buf(&mut buffer), UPSTREAM_SILENCE_US).await;
+            let left_us = patience_us.saturating_sub(monotonic_us());
+            let read = self.wait(socket.read_buf(&mut buffer), left_us).await;
             self.buffer = buffer;
             match read {
                 Waited::Done(Ok(0)) => return Waited::Done(Err(io::ErrorKind::UnexpectedEof.into())),
@@ -198,9 +232,12 @@ impl Ingest {
                 Waited::TimeUp => return Waited::TimeUp,
                 Waited::Stopped => return Waited::Stopped,
             }
-            let refused = self.subscriber.counts().refused;
+            let before = self.subscriber.counts();
             self.subscriber.receive(&self.buffer, &mut self.events);
-            self.count_connect(name, &mut known, refused);
+            if !self.events.is_empty() || messages(&self.subscriber.counts()) > messages(&before) {
+                patience_us = monotonic_us().saturating_add(self.patience_us);
+            }
+            self.count_connect(name, &mut known, before.refused);
             self.take_events();
             if self.subscriber.is_closed() {
                 return Waited::Done(Ok(()));
@@ -237,7 +274,12 @@ impl Ingest {
         let mut events = core::mem::take(&mut self.events);
         let any = !events.is_empty();
         for event in events.drain(..) {
+            let refused = matches!(event, SubscriberEvent::Refused(_) | SubscriberEvent::Ended);
             if let Some(sentence) = self.intake.take(now_us, event) {
+                let sentence = format!("from the upstream {}: {sentence}", self.place);
+                if refused {
+                    self.status.note_trouble(&self.name, &sentence);
+                }
                 self.say(&sentence);
             }
         }
@@ -254,6 +296,18 @@ impl Ingest {
     fn failed(&mut self, result: Connect, sentence: &str) {
         self.intake.counts_mut().connects[result as usize] += 1;
         self.metrics.tell(self.intake.counts());
+        self.trouble(sentence);
+    }
+
+    fn unresolved(&mut self, name: &str, why: &str) {
+        let text =
+            format!("the upstream {name} has no address now ({why}): check the name, it is tried again");
+        self.failed(Connect::Unresolved, &text);
+    }
+
+    /// Says it, and keeps it for whoever asks why the relay is not ready.
+    fn trouble(&mut self, sentence: &str) {
+        self.status.note_trouble(&self.name, sentence);
         self.say(sentence);
     }
 
@@ -293,3 +347,12 @@ impl Ingest {
         }
     }
 }
+
+/// Whole messages that make no event by themselves.
+fn messages(counts: &SubscriberCounts) -> u64 {
+    counts.unanchored + counts.skipped
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -34,9 +34,63 @@ impl LogGate {
     }
 }
 
+/// Lines of a [`LogBurst`] at once, and the time in which one more is earned, in microseconds.
+const BURST: (u64, u64) = (32, 1_000_000);
+
+/// Lets every line through as long as there are few: those of peers that come and go, each of which counts.
+#[derive(Clone, Debug)]
+pub struct LogBurst {
+    lines: u64,
+    earned_us: u64,
+    held_back: u64,
+}
+
+impl Default for LogBurst {
+    fn default() -> LogBurst {
+        LogBurst {
+            lines: BURST.0,
+            earned_us: 0,
+            held_back: 0,
+        }
+    }
+}
+
+impl LogBurst {
+    /// Whether to say a line now: how many were held back since the last one. A few dozen come at once, then one a
+    /// second.
+    pub fn pass(&mut self, now_us: u64) -> Option<u64> {
+        let earned = now_us.saturating_sub(self.earned_us) / BURST.1;
+        self.earned_us = self.earned_us.saturating_add(earned.saturating_mul(BURST.1));
+        self.lines = self.lines.saturating_add(earned).min(BURST.0);
+        if self.lines == 0 {
+            self.held_back += 1;
+            return None;
+        }
+        self.lines -= 1;
+        Some(core::mem::take(&mut self.held_back))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// THREATS 39: those who connect and go a thousand times a second are a line a second, after the first few.
+    #[test]
+    fn threats_39_a_storm_of_visitors_is_a_line_a_second() {
+        let mut gate = LogBurst::default();
+        let begin_us = 5_000_000;
+        let said: Vec<Option<u64>> = (0..10_000u64).map(|n| gate.pass(begin_us + n * 1_000)).collect();
+        let count = said.iter().flatten().count() as u64;
+        assert_eq!(count, BURST.0 + 9);
+        assert!(said.iter().take(32).all(|passed| *passed == Some(0)));
+        assert_eq!(
+            said.iter().flatten().sum::<u64>() + gate.held_back,
+            10_000 - count
+        );
+        assert!(gate.pass(begin_us + 3_600_000_000).is_some());
+        assert_eq!(gate.lines, BURST.0 - 1, "what is earned has a bound");
+    }
 
     /// THREATS 39: a hundred thousand complaints a second are a line a second.
     #[test]

@@ -6,8 +6,19 @@ use tracing_subscriber::EnvFilter;
 
 use super::settings::LogFormat;
 
+/// Changes what is logged while the program runs.
+pub struct LogFilter(Box<dyn Fn(EnvFilter) -> bool + Send + Sync>);
+
+impl LogFilter {
+    /// Logs by another filter from now on; false where it is no filter, or the log is not ours.
+    #[must_use]
+    pub fn set(&self, filter: &str) -> bool {
+        EnvFilter::try_new(filter).is_ok_and(|filter| (self.0)(filter))
+    }
+}
+
 /// Begins to log; once a process. A later call changes nothing.
-pub fn begin(filter: &str, format: LogFormat) {
+pub fn begin(filter: &str, format: LogFormat) -> LogFilter {
     // Settings were checked; a filter that is refused all the same leaves the common level.
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
     let lines = tracing_subscriber::fmt()
@@ -15,8 +26,20 @@ pub fn begin(filter: &str, format: LogFormat) {
         .with_target(false)
         .with_writer(std::io::stderr);
     // Where another log was begun already, that one stays.
-    let _ = match format {
-        LogFormat::Human => lines.with_ansi(std::io::stderr().is_terminal()).try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
-    };
+    match format {
+        LogFormat::Human => {
+            let lines = lines
+                .with_ansi(std::io::stderr().is_terminal())
+                .with_filter_reloading();
+            let handle = lines.reload_handle();
+            let _ = lines.try_init();
+            LogFilter(Box::new(move |filter| handle.reload(filter).is_ok()))
+        }
+        LogFormat::Json => {
+            let lines = lines.json().flatten_event(true).with_filter_reloading();
+            let handle = lines.reload_handle();
+            let _ = lines.try_init();
+            LogFilter(Box::new(move |filter| handle.reload(filter).is_ok()))
+        }
+    }
 }

@@ -16,6 +16,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::clockwork::Clockwork;
+use super::loggate::LogBurst;
 use super::random::random;
 use super::source::Source;
 use super::subscription;
@@ -123,6 +124,8 @@ pub(super) struct Stage {
     pub(super) news: watch::Sender<u64>,
     pub(super) stopping: AtomicBool,
     finished: AtomicBool,
+    /// Bounds what subscribers make the log say.
+    pub(super) gate: Mutex<LogBurst>,
 }
 
 /// What is under the lock; never held while waiting.
@@ -182,6 +185,7 @@ impl OriginHandle {
             news: watch::Sender::new(0),
             stopping: AtomicBool::new(false),
             finished: AtomicBool::new(false),
+            gate: Mutex::default(),
         });
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

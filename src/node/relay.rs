@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use arc_swap::ArcSwap;
 use crossbeam::channel::bounded;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -148,7 +149,7 @@ impl RelayHandle {
     /// True once the first keyframe is in, and until a drain.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.control.status.unready().is_empty()
+        self.control.status.is_ready()
     }
 
     /// Waits until [`RelayHandle::is_ready`]; false when the time was up first.
@@ -167,6 +168,11 @@ impl RelayHandle {
     #[must_use]
     pub fn metrics_text(&self) -> String {
         self.control.metrics_text()
+    }
+
+    /// Settings that changed while it runs: what is shown as in force follows those that take effect.
+    pub fn reloaded(&self, in_force: &RelaySettings) {
+        self.control.shown.store(Arc::new(in_force.shown()));
     }
 
     /// Admits nobody from now on, tells the clients and lets them go. Returns at once.
@@ -290,6 +296,7 @@ impl Builder {
         let Builder { settings, status, .. } = self;
         let (settings, status) = (settings.clone(), Arc::clone(status));
         Ok(Arc::new(Control {
+            shown: ArcSwap::from_pointee(settings.shown()),
             settings,
             status,
             metrics,
@@ -321,13 +328,21 @@ impl Builder {
         metrics: IngestMetrics,
         stopped: watch::Receiver<bool>,
     ) -> anyhow::Result<()> {
-        let intake = Intake::new(Arc::clone(&self.shelf), Arc::clone(&self.status));
+        let status = Arc::clone(&self.status);
+        let intake = Intake::new(Arc::clone(&self.shelf), Arc::clone(&status));
         let (upstream, token) = (
             self.settings.upstream.clone(),
             self.settings.upstream_token.clone(),
         );
         let shelf = Arc::clone(&self.shelf);
-        let ingest = Ingest::new(upstream, token.into_bytes(), intake, shelf, metrics, stopped);
+        let ingest = Ingest::new(
+            upstream,
+            token.into_bytes(),
+            intake,
+            (shelf, status),
+            metrics,
+            stopped,
+        );
         let seed = u64::from_le_bytes(random()?);
         let _context = runtime.enter();
         let listener = tokio::net::TcpListener::from_std(listener)?;

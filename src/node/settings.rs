@@ -4,12 +4,73 @@
 //! `--budget-bytes-per-s` and the variable `ACKLINE_BUDGET_BYTES_PER_S`.
 
 use std::fmt;
+use std::io::Read;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{DATAGRAM_MAX, SESSIONS_MAX, SHARDS_MAX, UPSTREAM_TOKEN_MAX};
+use super::number::{whole, wish};
+use super::spelling;
+use crate::limits::{SHARDS_MAX, UPSTREAM_TOKEN_MAX};
+
+/// Bytes of a configuration file.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Addresses in `upstream`.
+const UPSTREAMS_MAX: usize = 16;
+
+/// Bounds of the settings that are numbers, by their key.
+mod bounds {
+    use std::ops::RangeInclusive;
+
+    use crate::limits::{self, DATAGRAM_MAX, SHARDS_MAX};
+
+    pub(super) const SHARDS: RangeInclusive<usize> = 1..=SHARDS_MAX;
+    pub(super) const SESSIONS_MAX: RangeInclusive<usize> = 1..=limits::SESSIONS_MAX;
+    pub(super) const BUDGET_BYTES_PER_S: RangeInclusive<u64> = 10_000..=1_000_000_000;
+    pub(super) const BUDGET_BURST_BYTES: RangeInclusive<u64> = 2 * DATAGRAM_MAX as u64..=64 << 20;
+    pub(super) const RECEIVE_BUFFER_BYTES: RangeInclusive<usize> = 64 << 10..=1 << 30;
+    pub(super) const SEND_BUFFER_BYTES: RangeInclusive<usize> = 64 << 10..=1 << 30;
+    pub(super) const DRAIN_DEADLINE_S: RangeInclusive<u64> = 1..=3600;
+}
+
+/// What to give for a key.
+fn wish_of(key: &str) -> Option<String> {
+    Some(match key {
+        "listen" => "give an address such as \"0.0.0.0:7777\"".to_owned(),
+        "admin" => "give an address such as \"127.0.0.1:8000\"".to_owned(),
+        "upstream" => "give a text such as \"origin.example:7700\"".to_owned(),
+        "upstream_token" => format!("give a text of at most {UPSTREAM_TOKEN_MAX} bytes"),
+        "shards" => wish("a whole number", &bounds::SHARDS),
+        "sessions_max" => wish("a whole number", &bounds::SESSIONS_MAX),
+        "budget_bytes_per_s" => wish("a whole number", &bounds::BUDGET_BYTES_PER_S),
+        "budget_burst_bytes" => wish("a whole number", &bounds::BUDGET_BURST_BYTES),
+        "receive_buffer_bytes" => wish("a whole number", &bounds::RECEIVE_BUFFER_BYTES),
+        "send_buffer_bytes" => wish("a whole number", &bounds::SEND_BUFFER_BYTES),
+        "drain_deadline_s" => wish("a whole number", &bounds::DRAIN_DEADLINE_S),
+        "log" => "give a level or filter such as \"info\"".to_owned(),
+        "log_format" => "give \"human\" or \"json\"".to_owned(),
+        _ => return None,
+    })
+}
+
+/// Every key of a file.
+pub const KEYS: [&str; 13] = [
+    "listen",
+    "admin",
+    "upstream",
+    "upstream_token",
+    "shards",
+    "sessions_max",
+    "budget_bytes_per_s",
+    "budget_burst_bytes",
+    "receive_buffer_bytes",
+    "send_buffer_bytes",
+    "drain_deadline_s",
+    "log",
+    "log_format",
+];
 
 /// The form of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -95,25 +156,25 @@ pub struct PartialSettings {
     )]
     pub upstream_token: Option<String>,
     /// Shard threads, 1 to 64 [default: the cores given to the process]
-    #[arg(long, env = "ACKLINE_SHARDS", value_name = "N")]
+    #[arg(long, env = "ACKLINE_SHARDS", value_name = "N", value_parser = whole(bounds::SHARDS))]
     pub shards: Option<usize>,
     /// Sessions of all shards together [default: 10000]
-    #[arg(long, env = "ACKLINE_SESSIONS_MAX", value_name = "N")]
+    #[arg(long, env = "ACKLINE_SESSIONS_MAX", value_name = "N", value_parser = whole(bounds::SESSIONS_MAX))]
     pub sessions_max: Option<usize>,
     /// Bytes a second that one session may be sent [default: 524288]
-    #[arg(long, env = "ACKLINE_BUDGET_BYTES_PER_S", value_name = "BYTES")]
+    #[arg(long, env = "ACKLINE_BUDGET_BYTES_PER_S", value_name = "BYTES", value_parser = whole(bounds::BUDGET_BYTES_PER_S))]
     pub budget_bytes_per_s: Option<u64>,
     /// Bytes at once that one session may be sent [default: 65536]
-    #[arg(long, env = "ACKLINE_BUDGET_BURST_BYTES", value_name = "BYTES")]
+    #[arg(long, env = "ACKLINE_BUDGET_BURST_BYTES", value_name = "BYTES", value_parser = whole(bounds::BUDGET_BURST_BYTES))]
     pub budget_burst_bytes: Option<u64>,
     /// Receive buffer asked for each shard's socket [default: 4194304]
-    #[arg(long, env = "ACKLINE_RECEIVE_BUFFER_BYTES", value_name = "BYTES")]
+    #[arg(long, env = "ACKLINE_RECEIVE_BUFFER_BYTES", value_name = "BYTES", value_parser = whole(bounds::RECEIVE_BUFFER_BYTES))]
     pub receive_buffer_bytes: Option<usize>,
     /// Send buffer asked for each shard's socket [default: 4194304]
-    #[arg(long, env = "ACKLINE_SEND_BUFFER_BYTES", value_name = "BYTES")]
+    #[arg(long, env = "ACKLINE_SEND_BUFFER_BYTES", value_name = "BYTES", value_parser = whole(bounds::SEND_BUFFER_BYTES))]
     pub send_buffer_bytes: Option<usize>,
     /// The longest a drain lasts [default: 10]
-    #[arg(long, env = "ACKLINE_DRAIN_DEADLINE_S", value_name = "SECONDS")]
+    #[arg(long, env = "ACKLINE_DRAIN_DEADLINE_S", value_name = "SECONDS", value_parser = whole(bounds::DRAIN_DEADLINE_S))]
     pub drain_deadline_s: Option<u64>,
     /// What is logged: a level, or directives as of RUST_LOG [default: info]
     #[arg(long, env = "ACKLINE_LOG", value_name = "FILTER")]
@@ -160,9 +221,9 @@ impl RelaySettings {
         let mut settings = RelaySettings::default();
         if let Some(file) = file {
             let name = file.display().to_string();
-            let text = std::fs::read_to_string(file).map_err(|error| SettingsError {
+            let text = read(file).map_err(|fault| SettingsError {
                 place: name.clone(),
-                fault: format!("the configuration cannot be read: {error}"),
+                fault,
             })?;
             PartialSettings::parse(&name, &text)?.apply(&mut settings);
             settings.check().map_err(|error| error.in_file(&name, &text))?;
@@ -181,28 +242,39 @@ impl RelaySettings {
     }
 
     fn check(&self) -> Result<(), OutOfBounds> {
-        let buffer = (64 << 10, 1 << 30);
-        within("shards", self.shards, (1, SHARDS_MAX))?;
-        within("sessions_max", self.sessions_max, (1, SESSIONS_MAX))?;
+        within("shards", self.shards, bounds::SHARDS)?;
+        within("sessions_max", self.sessions_max, bounds::SESSIONS_MAX)?;
         within(
             "budget_bytes_per_s",
             self.budget_bytes_per_s,
-            (10_000, 1_000_000_000),
+            bounds::BUDGET_BYTES_PER_S,
         )?;
         within(
             "budget_burst_bytes",
             self.budget_burst_bytes,
-            (2 * DATAGRAM_MAX as u64, 64 << 20),
+            bounds::BUDGET_BURST_BYTES,
         )?;
-        within("receive_buffer_bytes", self.receive_buffer_bytes, buffer)?;
-        within("send_buffer_bytes", self.send_buffer_bytes, buffer)?;
-        within("drain_deadline_s", self.drain_deadline_s, (1, 3600))?;
+        within(
+            "receive_buffer_bytes",
+            self.receive_buffer_bytes,
+            bounds::RECEIVE_BUFFER_BYTES,
+        )?;
+        within(
+            "send_buffer_bytes",
+            self.send_buffer_bytes,
+            bounds::SEND_BUFFER_BYTES,
+        )?;
+        within(
+            "drain_deadline_s",
+            self.drain_deadline_s,
+            bounds::DRAIN_DEADLINE_S,
+        )?;
         within(
             "bytes of upstream_token",
             self.upstream_token.len(),
-            (0, UPSTREAM_TOKEN_MAX),
+            0..=UPSTREAM_TOKEN_MAX,
         )?;
-        within("addresses in upstream", self.upstream.len(), (1, 16))?;
+        within("addresses in upstream", self.upstream.len(), 1..=UPSTREAMS_MAX)?;
         for name in &self.upstream {
             let port = name
                 .rsplit_once(':')
@@ -222,6 +294,45 @@ impl RelaySettings {
             return Err(OutOfBounds { key: "log", fault });
         }
         Ok(())
+    }
+
+    /// The settings as a file that can be loaded again; a secret is a comment in it.
+    ///
+    /// # Errors
+    /// None in practice: every setting is a number or a text.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        let mut text = toml::to_string(&PartialSettings {
+            upstream_token: None,
+            ..self.shown()
+        })?;
+        if !self.upstream_token.is_empty() {
+            text.push_str(
+                "# upstream_token is set, and is not shown: put it here, or into ACKLINE_UPSTREAM_TOKEN\n",
+            );
+        }
+        Ok(text)
+    }
+
+    /// The keys in which `other` differs.
+    #[must_use]
+    pub fn changed(&self, other: &RelaySettings) -> Vec<&'static str> {
+        let differs = [
+            self.listen != other.listen,
+            self.admin != other.admin,
+            self.upstream != other.upstream,
+            self.upstream_token != other.upstream_token,
+            self.shards != other.shards,
+            self.sessions_max != other.sessions_max,
+            self.budget_bytes_per_s != other.budget_bytes_per_s,
+            self.budget_burst_bytes != other.budget_burst_bytes,
+            self.receive_buffer_bytes != other.receive_buffer_bytes,
+            self.send_buffer_bytes != other.send_buffer_bytes,
+            self.drain_deadline_s != other.drain_deadline_s,
+            self.log != other.log,
+            self.log_format != other.log_format,
+        ];
+        let keys = KEYS.into_iter().zip(differs);
+        keys.filter_map(|(key, differs)| differs.then_some(key)).collect()
     }
 
     /// Every setting as it is shown to people: secrets masked.
@@ -250,6 +361,26 @@ impl RelaySettings {
     }
 }
 
+/// What is wrong in a line: toml's own words, the key, and what to give.
+fn fault_of(key: Option<&str>, message: &str) -> String {
+    if let Some(unknown) = message.strip_prefix("unknown field `") {
+        let unknown = unknown.split('`').next().unwrap_or_default();
+        let hint = spelling::hint(unknown, KEYS);
+        let end = if hint.is_empty() { ":" } else { "" };
+        return format!("there is no key {unknown}{hint}{end} ackline relay --print-config shows every key");
+    }
+    let Some((key, wish)) = key.and_then(|key| Some((key, wish_of(key)?))) else {
+        return message.to_owned();
+    };
+    if key == "upstream_token" {
+        // The message would tell the secret.
+        return format!("{key}: it is no text: {wish}");
+    }
+    // What the parser expected is a type of ours; the bound says more.
+    let message = message.split(", expected").next().unwrap_or(message);
+    format!("{key}: {message}: {wish}")
+}
+
 impl PartialSettings {
     /// Reads a file's text.
     ///
@@ -272,11 +403,10 @@ impl PartialSettings {
                 .nth(line - 1)
                 .and_then(|line| line.split_once('='))
                 .map(|(key, _)| key.trim());
-            let key = key.map_or(String::new(), |key| format!("{key}: "));
             let message = error.message().lines().collect::<Vec<_>>().join(" ");
             SettingsError {
                 place: format!("{name}, line {line}"),
-                fault: format!("{key}{message}"),
+                fault: fault_of(key, &message),
             }
         })
     }
@@ -305,16 +435,30 @@ impl PartialSettings {
     }
 }
 
+/// A file's text, as long as it is no longer than a configuration has reason to be: a device has no end.
+fn read(file: &Path) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(file)
+        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
+        .map_err(|error| format!("the configuration cannot be read: {error}"))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!(
+            "this is no configuration: it is longer than {FILE_BYTES_MAX} bytes; give a TOML file"
+        ));
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| "this is no configuration: it is not UTF-8 text; give a TOML file".to_owned())
+}
+
 fn within<T: PartialOrd + fmt::Display>(
     key: &'static str,
     value: T,
-    bounds: (T, T),
+    bounds: RangeInclusive<T>,
 ) -> Result<(), OutOfBounds> {
-    let (least, most) = bounds;
-    if least <= value && value <= most {
+    if bounds.contains(&value) {
         return Ok(());
     }
-    let fault = format!("{key} is {value}: give {least} to {most}");
+    let fault = format!("{key} is {value}: give {} to {}", bounds.start(), bounds.end());
     // The key is the last word: "bytes of upstream_token".
     Err(OutOfBounds {
         key: key.rsplit(' ').next().unwrap_or(key),
@@ -346,101 +490,4 @@ impl OutOfBounds {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn load(text: &str, flags: &PartialSettings) -> Result<RelaySettings, String> {
-        let mut settings = RelaySettings::default();
-        let parsed = PartialSettings::parse("relay.toml", text).map_err(|error| error.to_string())?;
-        parsed.apply(&mut settings);
-        settings
-            .check()
-            .map_err(|error| error.in_file("relay.toml", text).to_string())?;
-        flags.apply(&mut settings);
-        settings.validate().map_err(|error| error.to_string())?;
-        Ok(settings)
-    }
-
-    #[test]
-    fn a_flag_beats_the_file_and_the_file_beats_the_default() {
-        let flags = PartialSettings {
-            shards: Some(3),
-            ..PartialSettings::default()
-        };
-        let settings = load(
-            "shards = 2\nupstream = \"a:1, b:2\"\nlog_format = \"json\"\n",
-            &flags,
-        )
-        .unwrap();
-        assert_eq!((settings.shards, settings.log_format), (3, LogFormat::Json));
-        assert_eq!(settings.upstream, ["a:1", "b:2"]);
-        assert_eq!(settings.listen, RelaySettings::default().listen);
-    }
-
-    /// Each refusal names file, line and key, and the bound or what is known.
-    #[test]
-    fn a_bad_file_is_refused_with_line_key_and_bound() {
-        let none = PartialSettings::default();
-        let refused = |text: &str| load(text, &none).unwrap_err();
-        for (text, words) in [
-            (
-                "shards = 2\nsessions_max = 0\n",
-                &["relay.toml, line 2: sessions_max is 0", "1 to"][..],
-            ),
-            (
-                "\n\nshards = \"two\"\n",
-                &["relay.toml, line 3: shards:", "string"],
-            ),
-            (
-                "# a comment\nsharts = 2\n",
-                &["relay.toml, line 2:", "unknown field `sharts`", "shards"],
-            ),
-            (
-                "listen = \"nowhere\"\n",
-                &["relay.toml, line 1: listen:", "address"],
-            ),
-            (
-                "shards = 2\nupstream = \"a\"\n",
-                &["relay.toml, line 2: upstream \"a\" is not host:port"],
-            ),
-            ("upstream = \"\"\n", &["line 1: upstream \"\" is not host:port"]),
-            ("shards = \n", &["relay.toml, line 1"]),
-            ("log = \"a=b=c\"\n", &["line 1: log"]),
-        ] {
-            let error = refused(text);
-            assert!(
-                words.iter().all(|word| error.contains(word)),
-                "{text:?} gave {error:?}"
-            );
-            assert!(!error.contains('\n'), "{error:?}");
-        }
-        let flags = PartialSettings {
-            shards: Some(65),
-            ..PartialSettings::default()
-        };
-        assert_eq!(
-            load("", &flags).unwrap_err(),
-            "--shards or ACKLINE_SHARDS: shards is 65: give 1 to 64"
-        );
-    }
-
-    /// What is shown is a file that gives the same settings again, but for secrets.
-    #[test]
-    fn what_is_shown_loads_again_and_hides_secrets() {
-        let flags = PartialSettings {
-            upstream_token: Some("hunter2".to_owned()),
-            ..PartialSettings::default()
-        };
-        let settings = load("shards = 7\n", &flags).unwrap();
-        let shown = toml::to_string(&settings.shown()).unwrap();
-        assert!(!shown.contains("hunter2") && shown.contains("(set)"), "{shown}");
-        let again = load(&shown, &PartialSettings::default()).unwrap();
-        assert_eq!(
-            RelaySettings {
-                upstream_token: settings.upstream_token.clone(),
-                ..again
-            },
-            settings
-        );
-    }
-}
+mod tests;

@@ -16,11 +16,11 @@ pub const SPEEDS: (f64, f64) = (0.1, 10.0);
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The recording.
-    #[error("{0}")]
+    #[error(transparent)]
     Trace(#[from] crate::trace::error::TraceError),
     /// The scene.
     #[cfg(feature = "scenes")]
-    #[error("{0}")]
+    #[error(transparent)]
     Scene(#[from] crate::scenes::SceneError),
     /// The speed.
     #[error("speed {0} is outside its bounds: give {least} to {most}", least = SPEEDS.0, most = SPEEDS.1)]

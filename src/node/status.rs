@@ -2,7 +2,9 @@
 //!
 //! Plain atomics: each figure is right by itself, two read together may be a moment apart.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crossbeam::utils::CachePadded;
 
@@ -23,6 +25,8 @@ pub struct RelayStatus {
     pub last_tick_us: AtomicU64,
     /// Frames published, holds included.
     pub frames: AtomicU64,
+    /// Why each upstream that failed could not be had last, in one sentence, by its name in the settings.
+    troubles: Mutex<BTreeMap<String, String>>,
     /// By shard.
     pub shards: Vec<CachePadded<ShardStatus>>,
 }
@@ -61,21 +65,36 @@ impl RelayStatus {
             stopping: AtomicBool::new(false),
             last_tick_us: AtomicU64::new(0),
             frames: AtomicU64::new(0),
+            troubles: Mutex::default(),
             shards: (0..shards).map(|_| shard()).collect(),
         }
     }
 
     /// Why the relay takes no new clients now; empty when it does. An upstream loss is no reason (FAULTS 81).
     #[must_use]
-    pub fn unready(&self) -> Vec<&'static str> {
+    pub fn unready(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         if !self.has_world.load(Ordering::Relaxed) {
-            reasons.push("no keyframe has come from the upstream yet");
+            reasons.push("no keyframe has come from the upstream yet".to_owned());
+            let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+            reasons.extend(troubles.values().cloned());
         }
         if self.draining.load(Ordering::Relaxed) {
-            reasons.push("the relay is draining");
+            reasons.push("the relay is draining".to_owned());
         }
         reasons
+    }
+
+    /// True when the relay takes new clients.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.has_world.load(Ordering::Relaxed) && !self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Keeps why the upstream `name` could not be had, for whoever asks why the relay is not ready.
+    pub fn note_trouble(&self, name: &str, sentence: &str) {
+        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        troubles.insert(name.to_owned(), sentence.to_owned());
     }
 
     /// The first shard whose loop has not turned for too long; `None` when all are alive (FAULTS 81).
@@ -126,11 +145,27 @@ mod tests {
     #[test]
     fn faults_81_readiness_and_liveness_do_not_hang_on_the_upstream() {
         let status = RelayStatus::new(2, 0);
-        assert_eq!(status.unready().len(), 1);
+        assert_eq!(status.unready(), ["no keyframe has come from the upstream yet"]);
+        for (name, text) in [("b:1", "gone"), ("a:1", "nobody is there"), ("b:1", "refused")] {
+            status.note_trouble(name, text);
+        }
+        assert_eq!(
+            status.unready(),
+            [
+                "no keyframe has come from the upstream yet",
+                "nobody is there",
+                "refused"
+            ]
+        );
+        assert!(!status.is_ready());
         status.has_world.store(true, Ordering::Relaxed);
-        assert!(status.unready().is_empty(), "not connected, still ready");
+        assert!(
+            status.unready().is_empty() && status.is_ready(),
+            "not connected, still ready"
+        );
         status.draining.store(true, Ordering::Relaxed);
         assert_eq!(status.unready(), ["the relay is draining"]);
+        assert!(!status.is_ready());
         let now_us = SHARD_STALLED_US + 10;
         assert_eq!(status.stalled_shard(now_us), Some(0));
         status.shards[0].turned_us.store(now_us, Ordering::Relaxed);

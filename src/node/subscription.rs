@@ -1,12 +1,14 @@
 //! One task for each subscriber of an origin: reads what it asks, writes what is queued for it.
 
 use std::io;
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+use tracing::Level;
 
 use super::fuse::Fuse;
 use super::origin::Stage;
@@ -21,8 +23,8 @@ pub(super) async fn accept(stage: Arc<Stage>, listener: TcpListener) {
     let _fuse = Fuse::new("the origin's listener");
     loop {
         match listener.accept().await {
-            Ok((socket, _)) => {
-                tokio::spawn(attend(Arc::clone(&stage), socket));
+            Ok((socket, peer)) => {
+                tokio::spawn(attend(Arc::clone(&stage), socket, peer));
             }
             // Out of files, or the peer is gone already: neither ends the origin (FAULTS 83).
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -31,7 +33,7 @@ pub(super) async fn accept(stage: Arc<Stage>, listener: TcpListener) {
 }
 
 /// One connection from beginning to end.
-async fn attend(stage: Arc<Stage>, mut socket: TcpStream) {
+async fn attend(stage: Arc<Stage>, mut socket: TcpStream, peer: SocketAddr) {
     let _fuse = Fuse::new("a subscriber's task");
     // Without it small ticks wait for acknowledgements; a connection that refuses it is broken.
     if socket.set_nodelay(true).is_err() {
@@ -41,12 +43,18 @@ async fn attend(stage: Arc<Stage>, mut socket: TcpStream) {
     let id = match opened {
         Ok(id) => id,
         Err(refusal) => {
+            say(
+                &stage,
+                peer,
+                Level::WARN,
+                "was refused: this origin serves as many as it can",
+            );
             let _ = tokio::time::timeout(LAST_WORDS, socket.write_all(&refusal)).await;
             return;
         }
     };
     let (reader, mut writer) = socket.into_split();
-    let mut reading = tokio::spawn(read(Arc::clone(&stage), reader, id));
+    let mut reading = tokio::spawn(read(Arc::clone(&stage), reader, id, peer));
     tokio::select! {
         _ = write(&stage, &mut writer, id) => {
             // The peer reads the last words and closes; closing first could destroy them on their way.
@@ -57,33 +65,69 @@ async fn attend(stage: Arc<Stage>, mut socket: TcpStream) {
         _ = &mut reading => {}
     }
     let mut hub = stage.hub();
-    let slow = hub.subscribers.closing(id) == Some(Dropped::Slow);
-    hub.counts.dropped_slow += u64::from(slow);
+    let dropped = hub.subscribers.closing(id);
+    hub.counts.dropped_slow += u64::from(dropped == Some(Dropped::Slow));
     hub.subscribers.close(id);
     drop(hub);
-    if slow {
-        tracing::warn!("a subscriber was dropped because it did not take what was sent to it");
+    let (level, what) = farewell(dropped);
+    say(&stage, peer, level, what);
+}
+
+/// Why a subscriber is gone.
+fn farewell(dropped: Option<Dropped>) -> (Level, &'static str) {
+    match dropped {
+        None => (Level::INFO, "closed the connection"),
+        Some(Dropped::Ended) => (Level::INFO, "was told that the stream ended"),
+        Some(Dropped::Slow) => (
+            Level::WARN,
+            "was dropped: too slow, it did not take what was sent to it",
+        ),
+        Some(Dropped::Silent) => (Level::WARN, "was dropped: it did not subscribe in time"),
+        Some(Dropped::Version) => (Level::WARN, "was refused: it speaks another protocol version"),
+        Some(Dropped::Token) => (Level::WARN, "was refused: its token is not the right one"),
+        Some(Dropped::Malformed) => (Level::WARN, "was dropped: its messages cannot be read"),
+    }
+}
+
+/// Says it of a subscriber, unless many have come and gone just now (THREATS 39).
+fn say(stage: &Stage, peer: SocketAddr, level: Level, what: &str) {
+    let passed = stage
+        .gate
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .pass(monotonic_us());
+    match (passed, level) {
+        (None, _) => {}
+        (Some(0), Level::WARN) => tracing::warn!("subscriber {peer} {what}"),
+        (Some(0), _) => tracing::info!("subscriber {peer} {what}"),
+        (Some(held_back), Level::WARN) => tracing::warn!(held_back, "subscriber {peer} {what}"),
+        (Some(held_back), _) => tracing::info!(held_back, "subscriber {peer} {what}"),
     }
 }
 
 /// Takes in what the subscriber says until it closes.
-async fn read(stage: Arc<Stage>, mut reader: OwnedReadHalf, id: SubscriberId) {
+async fn read(stage: Arc<Stage>, mut reader: OwnedReadHalf, id: SubscriberId, peer: SocketAddr) {
     let mut buffer = vec![0; 4096];
     loop {
         let Ok(count @ 1..) = reader.read(&mut buffer).await else {
             return;
         };
-        {
+        let subscribed = {
             let mut hub = stage.hub();
             let hub = &mut *hub;
+            let before = hub.subscribers.served();
             hub.subscribers.receive(
                 id,
                 buffer.get(..count).unwrap_or_default(),
                 monotonic_us(),
                 &hub.publisher,
             );
-        }
+            hub.subscribers.served() > before
+        };
         stage.notify();
+        if subscribed {
+            say(&stage, peer, Level::INFO, "subscribed");
+        }
     }
 }
 

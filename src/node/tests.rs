@@ -16,7 +16,7 @@ use super::settings::RelaySettings;
 const LONG: Duration = Duration::from_secs(20);
 
 /// A recording that goes round.
-fn source() -> OriginSource {
+pub(super) fn source() -> OriginSource {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/tests/data/rl_2016_3v3_800.jsonl.zst"

@@ -31,14 +31,23 @@ pub enum TraceFault {
     /// The file cannot be opened.
     #[error("cannot be opened: {0}")]
     Open(io::Error),
-    /// The bytes are no zstd stream, or end inside one.
+    /// A directory in place of a file.
+    #[error("is a directory: give a recording, a file such as match.jsonl.zst")]
+    Directory,
+    /// The first bytes are not those of a zstd stream.
+    #[error("is no zstd file{}", if *is_text { ": it begins as plain JSON, so compress it with zstd first" } else { ": give a recording, a file such as match.jsonl.zst" })]
+    NotZstd {
+        /// It begins with a brace, as the text inside would.
+        is_text: bool,
+    },
+    /// The zstd stream cannot be read on, or ends too early.
     #[error("the zstd stream is damaged or cut off ({0}): fetch the file again")]
     Stream(io::Error),
     /// There is no first line.
-    #[error("the file is empty: its first line must be a header")]
+    #[error("the file is empty: its first line must be a header; fetch or record it again")]
     NoHeader,
     /// There is no second line.
-    #[error("there is a header but no record")]
+    #[error("there is a header but no record: nothing can be played; fetch or record it again")]
     NoRecords,
     /// A line above the bound.
     #[error("the line is longer than {TRACE_LINE_MAX} bytes")]
@@ -211,8 +220,15 @@ impl TraceFault {
     }
 }
 
-impl From<serde_json::Error> for TraceFault {
-    fn from(error: serde_json::Error) -> TraceFault {
+impl TraceFault {
+    /// What serde_json found wrong with the line `bytes`.
+    pub(crate) fn of_json(error: &serde_json::Error, bytes: &[u8]) -> TraceFault {
+        if let Some(word) = no_number(bytes, error.column()) {
+            return TraceFault::Json(format!(
+                "{word} near byte {} is no number of JSON: write null where a value is not known",
+                error.column()
+            ));
+        }
         // serde_json counts lines within the text it was given, which is one line here.
         let text = error.to_string();
         let what = text
@@ -223,6 +239,16 @@ impl From<serde_json::Error> for TraceFault {
             error.column()
         ))
     }
+}
+
+/// What some writers put where they have no finite number, when serde_json stopped in one at `column`, from 1.
+fn no_number(bytes: &[u8], column: usize) -> Option<&'static str> {
+    let rest = bytes.get(column.checked_sub(1)?..)?;
+    // It stops at the first letter, or at the one that could have been another word: null, a minus.
+    let before = bytes.get(column.saturating_sub(2)..).unwrap_or_default();
+    ["NaN", "nan", "Infinity", "inf"]
+        .into_iter()
+        .find(|word| rest.starts_with(word.as_bytes()) || before.starts_with(word.as_bytes()))
 }
 
 impl From<SchemaError> for TraceFault {

@@ -86,7 +86,8 @@ impl TraceHeader {
     /// It is not JSON, a key is missing, the format is another one, bounds are out of order, or a column is
     /// missing or named twice.
     pub fn parse(line: &[u8]) -> Result<TraceHeader, TraceFault> {
-        let raw: RawHeader = serde_json::from_slice(line)?;
+        let raw: RawHeader =
+            serde_json::from_slice(line).map_err(|error| TraceFault::of_json(&error, line))?;
         let refuse = |text: String| Err(TraceFault::Header(text));
         if raw.format != FORMAT {
             return refuse(format!("format is '{}', but only '{FORMAT}' is read", raw.format));

@@ -2,7 +2,7 @@
 //!
 //! Percentiles are nearest rank. Times are milliseconds as recorded: gaps are not shortened here.
 
-use super::error::TraceError;
+use super::error::{TraceError, TraceFault};
 use super::reader::TraceReader;
 use super::record::TraceRow;
 use super::spread::Spread;
@@ -196,6 +196,9 @@ impl TraceInfo {
             live.push(reader.live() as f64);
             per_record.push(record.observed.len() as f64);
         }
+        if times.is_empty() {
+            return Err(TraceFault::NoRecords.at(reader.file(), 0));
+        }
         let seconds = times
             .last()
             .zip(times.first())
@@ -379,6 +382,17 @@ mod tests {
         let json = serde_json::to_value(&info).expect("numbers and texts");
         assert_eq!(json["kinds"][0]["kind"], "car");
         assert_eq!(json["interval_ms"]["p50"], 100.0);
+    }
+
+    /// A file that ends after its header holds nothing that could be played or counted.
+    #[test]
+    fn a_header_alone_is_refused() {
+        let reader = TraceReader::from_stream("memory", packed(&[header_line(FULL)])).expect("a header");
+        let error = TraceInfo::read(reader, 1).expect_err("no record").to_string();
+        assert!(
+            error.starts_with("memory: there is a header but no record"),
+            "{error}"
+        );
     }
 
     /// What the recordings' own table says of one of them.

@@ -9,7 +9,12 @@
 
 use super::error::TraceFault;
 use crate::limits::TRACE_LINE_MAX;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Cursor, Read};
+
+/// How a zstd frame begins.
+const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+/// How a frame that readers skip begins, after a first byte of 0x50 to 0x5F.
+const SKIPPED: [u8; 3] = [0x2A, 0x4D, 0x18];
 
 /// Reads lines; holds one at a time.
 pub(crate) struct Lines {
@@ -21,7 +26,21 @@ pub(crate) struct Lines {
 impl Lines {
     /// The lines of a zstd stream.
     pub(crate) fn unpack(stream: impl Read + Send + 'static) -> Result<Lines, TraceFault> {
-        let decoder = zstd::Decoder::new(stream).map_err(TraceFault::Stream)?;
+        let mut stream = stream;
+        let mut begin = Vec::with_capacity(MAGIC.len());
+        (&mut stream)
+            .take(MAGIC.len() as u64)
+            .read_to_end(&mut begin)
+            .map_err(TraceFault::Stream)?;
+        let is_skipped = begin
+            .split_first()
+            .is_some_and(|(first, rest)| first & 0xF0 == 0x50 && *rest == SKIPPED);
+        // A beginning that is cut off is left to the decoder, which says so.
+        if !MAGIC.starts_with(&begin) && !is_skipped {
+            let is_text = begin.first() == Some(&b'{');
+            return Err(TraceFault::NotZstd { is_text });
+        }
+        let decoder = zstd::Decoder::new(Cursor::new(begin).chain(stream)).map_err(TraceFault::Stream)?;
         Ok(Lines {
             stream: Box::new(BufReader::new(decoder)),
             buffer: Vec::new(),
@@ -56,7 +75,6 @@ impl Lines {
 #[allow(clippy::expect_used)]
 mod tests {
     use super::*;
-    use std::io::Cursor;
 
     fn lines(text: &[u8]) -> Lines {
         Lines::unpack(Cursor::new(zstd::encode_all(text, 1).expect("memory"))).expect("a decoder")

@@ -63,7 +63,14 @@ impl TraceReader {
     /// The file cannot be opened, is no zstd stream, or its header is refused.
     pub fn open(path: impl AsRef<Path>) -> Result<TraceReader, TraceError> {
         let name = path.as_ref().display().to_string();
-        let file = File::open(path.as_ref()).map_err(|error| TraceFault::Open(error).at(&name, 0))?;
+        let open = || {
+            let file = File::open(path.as_ref()).map_err(TraceFault::Open)?;
+            match file.metadata() {
+                Ok(metadata) if metadata.is_dir() => Err(TraceFault::Directory),
+                _ => Ok(file),
+            }
+        };
+        let file = open().map_err(|fault| fault.at(&name, 0))?;
         TraceReader::from_stream(&name, file)
     }
 
@@ -450,7 +457,24 @@ mod tests {
         let mut reader = TraceReader::from_stream("memory", Cursor::new(trailing)).unwrap();
         assert!(reader.any(|item| item.is_err()));
         let plain = TraceReader::from_stream("memory", Cursor::new(header_line(FULL).into_bytes()));
-        assert!(plain.unwrap_err().to_string().contains("zstd stream is damaged"));
+        let plain = plain.unwrap_err().to_string();
+        assert!(
+            plain.starts_with("memory: is no zstd file: it begins as plain JSON"),
+            "{plain}"
+        );
+        let other = TraceReader::from_stream("memory", Cursor::new(b"#!/bin/sh\n".to_vec()));
+        let other = other.unwrap_err().to_string();
+        assert_eq!(
+            other,
+            "memory: is no zstd file: give a recording, a file such as match.jsonl.zst"
+        );
+        let directory = TraceReader::open(env!("CARGO_MANIFEST_DIR"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            directory.contains("is a directory: give a recording"),
+            "{directory}"
+        );
         let missing = TraceReader::open("no-such-file.jsonl.zst")
             .unwrap_err()
             .to_string();
@@ -458,6 +482,30 @@ mod tests {
             missing.starts_with("no-such-file.jsonl.zst: cannot be opened"),
             "{missing}"
         );
+    }
+
+    /// A frame that readers skip may come first, as zstd's own tools write it.
+    #[test]
+    fn a_skipped_frame_may_come_first() {
+        let mut bytes = vec![0x5A, 0x2A, 0x4D, 0x18, 3, 0, 0, 0, 1, 2, 3];
+        bytes.extend_from_slice(packed(&[header_line(FULL), record(0, "", "", "")]).get_ref());
+        let reader = TraceReader::from_stream("memory", Cursor::new(bytes)).unwrap();
+        assert_eq!(reader.map(Result::unwrap).count(), 1);
+    }
+
+    /// What other writers put for a missing number is named as such, not as a fault of JSON's grammar.
+    #[test]
+    fn a_value_that_is_no_number_is_named() {
+        for word in ["NaN", "nan", "-NaN", "Infinity", "-Infinity", "inf", "-inf"] {
+            let text = row(1, 0, 0).replacen("null", word, 1);
+            let error = read(&[record(0, &spawn(1, 0), "", &text)]).expect_err(word);
+            assert!(error.starts_with("memory, line 2: "), "{error}");
+            assert!(
+                error.contains("is no number of JSON: write null")
+                    && error.contains(word.trim_start_matches('-')),
+                "{word}: {error}"
+            );
+        }
     }
 
     #[test]

@@ -120,7 +120,8 @@ impl TraceRecord {
     /// # Errors
     /// It is not JSON, a key or column is missing, or a value is null, not whole or out of bounds.
     pub fn parse(text: &[u8], line: u64, header: &TraceHeader) -> Result<TraceRecord, TraceFault> {
-        let raw: RawRecord = serde_json::from_slice(text)?;
+        let raw: RawRecord =
+            serde_json::from_slice(text).map_err(|error| TraceFault::of_json(&error, text))?;
         let mut spawned = Vec::with_capacity(raw.spawn.len());
         for spawn in raw.spawn {
             check_kind(&spawn.kind)?;
@@ -379,7 +380,10 @@ mod tests {
                 "[1,0,0, 0,0,1e999, 0,0,0,1, 0,0,0, null, 0,0,0, 0]",
                 "number out of range",
             ),
-            ("[1,0,0, 0,0,NaN, 0,0,0,1, 0,0,0, null, 0,0,0, 0]", "expected"),
+            (
+                "[1,0,0, 0,0,NaN, 0,0,0,1, 0,0,0, null, 0,0,0, 0]",
+                "NaN near byte 60 is no number of JSON",
+            ),
             (
                 "[1,0,0, 0,0,\"0\", 0,0,0,1, 0,0,0, null, 0,0,0, 0]",
                 "invalid type",

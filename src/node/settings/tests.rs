@@ -1,0 +1,176 @@
+//! Precedence, refusals with their place, and what is shown.
+
+use super::*;
+
+fn load(text: &str, flags: &PartialSettings) -> Result<RelaySettings, String> {
+    let mut settings = RelaySettings::default();
+    let parsed = PartialSettings::parse("relay.toml", text).map_err(|error| error.to_string())?;
+    parsed.apply(&mut settings);
+    settings
+        .check()
+        .map_err(|error| error.in_file("relay.toml", text).to_string())?;
+    flags.apply(&mut settings);
+    settings.validate().map_err(|error| error.to_string())?;
+    Ok(settings)
+}
+
+#[test]
+fn a_flag_beats_the_file_and_the_file_beats_the_default() {
+    let flags = PartialSettings {
+        shards: Some(3),
+        ..PartialSettings::default()
+    };
+    let settings = load(
+        "shards = 2\nupstream = \"a:1, b:2\"\nlog_format = \"json\"\n",
+        &flags,
+    )
+    .unwrap();
+    assert_eq!((settings.shards, settings.log_format), (3, LogFormat::Json));
+    assert_eq!(settings.upstream, ["a:1", "b:2"]);
+    assert_eq!(settings.listen, RelaySettings::default().listen);
+}
+
+/// Each refusal names file, line and key, and the bound or what is known.
+#[test]
+fn a_bad_file_is_refused_with_line_key_and_bound() {
+    let none = PartialSettings::default();
+    let refused = |text: &str| load(text, &none).unwrap_err();
+    for (text, words) in [
+        (
+            "shards = 2\nsessions_max = 0\n",
+            &["relay.toml, line 2: sessions_max is 0", "1 to"][..],
+        ),
+        (
+            "\n\nshards = \"two\"\n",
+            &["relay.toml, line 3: shards: invalid type: string \"two\": give a whole number from 1 to 64"],
+        ),
+        (
+            "# a comment\nsharts = 2\n",
+            &["relay.toml, line 2: there is no key sharts: did you mean shards?"],
+        ),
+        (
+            "speed = 2\n",
+            &["relay.toml, line 1: there is no key speed: ackline relay --print-config shows"],
+        ),
+        (
+            "shards = -1\n",
+            &[
+                "line 1: shards: invalid value",
+                "-1",
+                "give a whole number from 1 to 64",
+            ],
+        ),
+        (
+            "drain_deadline_s = 1.5\n",
+            &["drain_deadline_s: invalid type", "1.5", "from 1 to 3600"],
+        ),
+        (
+            "upstream_token = 1234\n",
+            &["line 1: upstream_token: it is no text: give a text of at most 512 bytes"],
+        ),
+        (
+            "log_format = \"xml\"\n",
+            &["log_format: unknown variant `xml`: give \"human\" or \"json\""],
+        ),
+        (
+            "upstream = [\"a:1\"]\n",
+            &["line 1: upstream: invalid type: sequence: give a text such as"],
+        ),
+        (
+            "listen = \"nowhere\"\n",
+            &["relay.toml, line 1: listen:", "address"],
+        ),
+        (
+            "shards = 2\nupstream = \"a\"\n",
+            &["relay.toml, line 2: upstream \"a\" is not host:port"],
+        ),
+        ("upstream = \"\"\n", &["line 1: upstream \"\" is not host:port"]),
+        ("shards = \n", &["relay.toml, line 1"]),
+        ("log = \"a=b=c\"\n", &["line 1: log"]),
+    ] {
+        let error = refused(text);
+        assert!(
+            words.iter().all(|word| error.contains(word)),
+            "{text:?} gave {error:?}"
+        );
+        assert!(!error.contains('\n'), "{error:?}");
+    }
+    let flags = PartialSettings {
+        shards: Some(65),
+        ..PartialSettings::default()
+    };
+    assert_eq!(
+        load("", &flags).unwrap_err(),
+        "--shards or ACKLINE_SHARDS: shards is 65: give 1 to 64"
+    );
+}
+
+/// What is shown is a file that gives the same settings again, but for secrets.
+#[test]
+fn what_is_shown_loads_again_and_hides_secrets() {
+    let flags = PartialSettings {
+        upstream_token: Some("hunter2".to_owned()),
+        ..PartialSettings::default()
+    };
+    let settings = load("shards = 7\n", &flags).unwrap();
+    let shown = settings.to_toml().unwrap();
+    assert!(
+        !shown.contains("hunter2") && shown.contains("# upstream_token is set"),
+        "{shown}"
+    );
+    assert!(
+        !RelaySettings::default()
+            .to_toml()
+            .unwrap()
+            .contains("upstream_token")
+    );
+    let again = load(&shown, &PartialSettings::default()).unwrap();
+    assert_eq!(again.upstream_token, "", "what is masked is left out");
+    assert_eq!(settings.changed(&again), ["upstream_token"]);
+    assert_eq!(
+        RelaySettings {
+            upstream_token: settings.upstream_token.clone(),
+            ..again
+        },
+        settings
+    );
+}
+
+/// A device has no end, and a binary is no text: refused before either fills memory.
+#[test]
+fn a_file_that_is_no_configuration_is_refused() {
+    let none = PartialSettings::default();
+    let refused = |path: &str| {
+        RelaySettings::load(&none, Some(Path::new(path)))
+            .unwrap_err()
+            .to_string()
+    };
+    let error = refused("/dev/zero");
+    assert!(
+        error.starts_with("/dev/zero: ") && error.contains("longer than 1048576 bytes"),
+        "{error}"
+    );
+    let error = refused(env!("CARGO_MANIFEST_DIR"));
+    assert!(error.contains("cannot be read"), "{error}");
+    let error = refused(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/data/rl_2016_3v3_800.jsonl.zst"
+    ));
+    assert!(error.contains("not UTF-8 text"), "{error}");
+}
+
+/// The list of keys is that of the file and of what is shown; each has its wish.
+#[test]
+fn every_key_is_in_the_list_and_has_a_wish() {
+    let shown = toml::to_string(&RelaySettings::default().shown()).unwrap();
+    let keys: Vec<&str> = shown
+        .lines()
+        .filter_map(|line| line.split_once(" = "))
+        .map(|(key, _)| key)
+        .collect();
+    assert_eq!(keys, KEYS);
+    assert!(KEYS.iter().all(|key| wish_of(key).is_some()));
+    let mut other = RelaySettings::default();
+    (other.log, other.sessions_max) = ("debug".to_owned(), 7);
+    assert_eq!(RelaySettings::default().changed(&other), ["sessions_max", "log"]);
+}

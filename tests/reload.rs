@@ -1,0 +1,127 @@
+//! The relay as a process: SIGHUP reads its configuration again (INTERFACE: it reloads what can be reloaded and says
+//! what cannot; THREATS 97: all or nothing).
+#![cfg(feature = "node")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+struct Relay {
+    process: Child,
+    said: Receiver<serde_json::Value>,
+    file: PathBuf,
+}
+
+impl Relay {
+    fn start(text: &str) -> Relay {
+        let file = std::env::temp_dir().join(format!("ackline-reload-{}.toml", std::process::id()));
+        std::fs::write(&file, text).expect("is written");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ackline"));
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ACKLINE_")) {
+            command.env_remove(name);
+        }
+        let mut process = command
+            .args(["relay", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+            .args(["--upstream", "127.0.0.1:1", "--log-format", "json", "--config"])
+            .arg(&file)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        let lines = BufReader::new(process.stderr.take().expect("piped")).lines();
+        let (sender, said) = channel();
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let line = serde_json::from_str(&line).expect("JSON");
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Relay { process, said, file }
+    }
+
+    /// The next line whose message begins so.
+    fn next(&self, begin: &str) -> serde_json::Value {
+        loop {
+            let line = self.said.recv_timeout(Duration::from_secs(20)).expect(begin);
+            if line["message"]
+                .as_str()
+                .is_some_and(|text| text.starts_with(begin))
+            {
+                return line;
+            }
+        }
+    }
+
+    /// Gives it another configuration; what it says to that.
+    fn reload(&self, text: &str) -> String {
+        std::fs::write(&self.file, text).expect("is written");
+        let told = Command::new("kill")
+            .args(["-HUP", &self.process.id().to_string()])
+            .status();
+        assert!(told.expect("runs").success());
+        self.next("SIGHUP")["message"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+fn config(admin: &str) -> serde_json::Value {
+    let mut socket = TcpStream::connect(admin).expect("connects");
+    write!(socket, "GET /config HTTP/1.0\r\nHost: relay\r\n\r\n").expect("writes");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("reads");
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+    serde_json::from_str(body).expect("JSON")
+}
+
+#[test]
+fn threats_97_a_reload_takes_what_it_can_and_names_what_it_cannot() {
+    let relay = Relay::start("shards = 1\ndrain_deadline_s = 7\nlog = \"info\"\n");
+    let started = relay.next("relay started");
+    let admin = started["admin"].as_str().expect("an address").to_owned();
+    assert_eq!(config(&admin)["drain_deadline_s"], 7);
+
+    let said = relay.reload("shards = 2\nsessions_max = 9\ndrain_deadline_s = 3\nlog = \"warn\"\n");
+    assert!(
+        said.starts_with("SIGHUP: reloaded drain_deadline_s, log; changed, but in force only after a restart: shards, sessions_max ("),
+        "{said}"
+    );
+    let shown = config(&admin);
+    assert_eq!(
+        (&shown["drain_deadline_s"], &shown["log"]),
+        (&3.into(), &"warn".into())
+    );
+    assert_eq!(
+        (&shown["shards"], &shown["sessions_max"]),
+        (&1.into(), &10_000.into())
+    );
+    assert_eq!(
+        shown["admin"].as_str(),
+        Some(admin.as_str()),
+        "the port that was chosen"
+    );
+
+    let said = relay.reload("drain_deadline_s = 4\nlog = \"debug\"\nshards = 0\n");
+    assert!(
+        said.starts_with("SIGHUP: nothing was changed: ")
+            && said.contains("line 3: shards is 0: give 1 to 64"),
+        "{said}"
+    );
+    assert_eq!(config(&admin)["drain_deadline_s"], 3, "all or nothing");
+
+    let said = relay.reload("shards = 1\ndrain_deadline_s = 3\nlog = \"warn\"\n");
+    assert!(said.starts_with("SIGHUP: reloaded nothing: "), "{said}");
+}

@@ -1,0 +1,268 @@
+//! The program with wrong flags, files and variables: exit code 2, one plain sentence on stderr that names what,
+//! the bound and the way out, and nothing done.
+#![cfg(all(feature = "node", feature = "scenes"))]
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn ackline(line: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ackline"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ACKLINE_")) {
+        command.env_remove(name);
+    }
+    command
+        .args(line)
+        .envs(variables.iter().copied())
+        .output()
+        .expect("runs")
+}
+
+/// Exit code and stderr.
+fn told(line: &[&str]) -> (Option<i32>, String) {
+    let output = ackline(line, &[]);
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+/// A refusal: code 2 and one line that holds `words`, each once.
+#[track_caller]
+fn refused(line: &[&str], words: &[&str]) {
+    let (code, text) = told(line);
+    assert_eq!(code, Some(2), "{line:?}: {text}");
+    assert_eq!(text.lines().count(), 1, "{line:?}: {text}");
+    for word in words {
+        assert_eq!(
+            text.matches(word).count(),
+            1,
+            "{line:?} should say {word:?} once: {text}"
+        );
+    }
+}
+
+/// A file of this test's own.
+fn scratch(name: &str, bytes: &[u8]) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("ackline-usage-{}-{name}", std::process::id()));
+    std::fs::write(&path, bytes).expect("is written");
+    path
+}
+
+#[test]
+fn a_scene_that_cannot_be_is_refused_once_and_as_usage() {
+    for command in ["demo", "bench", "origin"] {
+        refused(
+            &[command, "--hz", "0"],
+            &["--hz: ", "scene cubes at 0 Hz", "choose 1 to 128"],
+        );
+        refused(
+            &[command, "--hz", "nan"],
+            &["scene cubes at NaN Hz", "choose 1 to 128"],
+        );
+        refused(
+            &[command, "--entities", "0"],
+            &["--entities: ", "with 0 entities", "choose "],
+        );
+        refused(
+            &[command, "--entities", "999999999"],
+            &["with 999999999 entities", "choose "],
+        );
+        refused(&[command, "--scene", "moon"], &["no scene \"moon\"", "cubes"]);
+        refused(&[command, "--loop"], &["--loop: a scene has no end"]);
+        refused(
+            &[command, "--loop", "--scene", "cubes"],
+            &["--loop: a scene has no end"],
+        );
+        refused(
+            &[command, "--speed", "2"],
+            &["--speed: a scene runs in real time"],
+        );
+        refused(
+            &[command, "--entities", "-1"],
+            &["--entities -1: give a whole number"],
+        );
+        refused(
+            &[command, "--seed", "-1"],
+            &["--seed -1: give a whole number from 0 to "],
+        );
+    }
+}
+
+#[test]
+fn a_recording_that_is_none_is_refused_in_plain_words() {
+    let plain = scratch("plain.jsonl", b"{\"name\":\"x\"}\n");
+    let other = scratch("other", b"#!/bin/sh\n");
+    let header = r#"{"name":"x","format":"gst-trace 1","family":"f","licence":"l","tick_hz":20.0,"bounds":{"min":[0,0,0],"max":[1,1,1]},"unit":"m","fields":["px","py","pz","qx","qy","qz","qw"]}"#;
+    let record = r#"{"t":0,"time":0,"spawn":[{"id":1,"gen":0,"kind":"car"}],"despawn":[],"obs":[[1,0,0,NaN,0,0,0,0,0,1]],"event":[]}"#;
+    let pack = |text: String| zstd_of(text.as_bytes());
+    let alone = scratch("alone.zst", &pack(format!("{header}\n")));
+    let not_a_number = scratch("nan.zst", &pack(format!("{header}\n{record}\n")));
+    let directory = env!("CARGO_MANIFEST_DIR").to_owned();
+    let name = |path: &PathBuf| path.display().to_string();
+    for (file, words) in [
+        (name(&plain), "is no zstd file: it begins as plain JSON"),
+        (name(&other), "is no zstd file: give a recording"),
+        (directory, "is a directory: give a recording"),
+        (name(&alone), "there is a header but no record"),
+        (name(&not_a_number), "line 2: NaN near byte "),
+    ] {
+        refused(&["trace", "info", &file], &[words, &file]);
+        refused(&["demo", "--trace", &file], &["--trace ", words, &file]);
+        refused(&["origin", "--trace", &file], &["--trace ", words]);
+    }
+    for path in [plain, other, alone, not_a_number] {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// A zstd frame of one raw block: what a compressor would write of what cannot be compressed.
+fn zstd_of(text: &[u8]) -> Vec<u8> {
+    let mut out = vec![0x28, 0xB5, 0x2F, 0xFD, 0xA0];
+    let length = u32::try_from(text.len()).expect("short");
+    out.extend_from_slice(&length.to_le_bytes());
+    // The last block, raw, of this length.
+    let block = (length << 3 | 1).to_le_bytes();
+    out.extend_from_slice(&block[..3]);
+    out.extend_from_slice(text);
+    out
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_refused_before_the_run() {
+    for path in ["/no-such-directory/report.json", env!("CARGO_MANIFEST_DIR")] {
+        refused(
+            &["demo", "--report", path],
+            &["--report ", path, "cannot be written"],
+        );
+        refused(
+            &["bench", "--relay", "127.0.0.1:9", "--report", path],
+            &["--report ", "cannot be written"],
+        );
+    }
+}
+
+/// A truth that is nowhere is named; a typo in a figure's name suggests a few, not a hundred.
+#[test]
+fn wrong_words_of_a_bench_are_answered_with_the_way_out() {
+    refused(
+        &["bench", "--threshold", "latency_p98<20ms"],
+        &[
+            "no figure 'latency_p98', did you mean one of latency_p99, latency_p50, ",
+            "ackline bench --help lists",
+        ],
+    );
+    refused(
+        &["bench", "--relay", "127.0.0.1:9", "--hz", "20"],
+        &["leave out the flags of the origin"],
+    );
+    let (code, text) = told(&["bench", "--relay", "127.0.0.1:9", "--truth", "nowhere"]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(
+        text.contains("--truth nowhere is no file, and no address"),
+        "{text}"
+    );
+}
+
+/// Where nobody answers, the bench says so before the run's end and in its verdict, and that nothing is verified.
+#[test]
+fn a_bench_of_nobody_says_that_nothing_answers() {
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let nobody = nobody.expect("a port").to_string();
+    let output = ackline(
+        &["bench", "--relay", &nobody, "--clients", "2", "--seconds", "0.5"],
+        &[],
+    );
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    );
+    assert_eq!(output.status.code(), Some(1), "{out}{err}");
+    assert!(err.starts_with("no --truth: "), "{err}");
+    assert!(err.contains("nothing has reached a client yet"), "{err}");
+    assert!(
+        out.contains(&format!(
+            "clients.lost is 2, must be 0: nothing answers at {nobody}"
+        )),
+        "{out}"
+    );
+    assert!(
+        out.contains("records checked    not checked") && !out.contains("reconnects"),
+        "{out}"
+    );
+}
+
+/// Links that lose everything show nothing, and a run that shows nothing is not ok; a flag that says
+/// nothing of the links leaves the demo's own loss.
+#[test]
+fn a_demo_keeps_its_loss_and_a_demo_without_links_fails() {
+    let small = ["demo", "--clients", "2", "--entities", "20", "--seconds", "0.6"];
+    let output = ackline(&small, &[]);
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(out.contains("links              loss 5%"), "{out}");
+    let output = ackline(&[&small[..], &["--loss", "100%"]].concat(), &[]);
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{out}");
+    assert!(
+        out.contains("links              loss 100%") && out.contains("failed: packets.received_in_run is 0"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_configuration_that_cannot_be_is_refused() {
+    let file = scratch("relay.toml", b"shards = \"two\"\n");
+    let name = file.display().to_string();
+    refused(
+        &["check", "--config", &name],
+        &["line 1: shards: invalid type", "give a whole number from 1 to 64"],
+    );
+    std::fs::write(&file, "sharts = 2\n").expect("is written");
+    refused(
+        &["check", "--config", &name],
+        &["no key sharts: did you mean shards?"],
+    );
+    refused(
+        &["check", "--config", "/dev/zero"],
+        &["longer than 1048576 bytes"],
+    );
+    let _ = std::fs::remove_file(file);
+}
+
+/// FAULTS 108: what a variable gives is named by its name; a variable that gives nothing is said.
+#[test]
+fn faults_108_variables_are_named() {
+    let output = ackline(&["relay", "--print-config"], &[("ACKLINE_SHARDS", "-1")]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(
+        text.contains("ACKLINE_SHARDS -1: give a whole number from 1 to 64"),
+        "{text}"
+    );
+
+    let file = scratch("empty.toml", b"");
+    let output = ackline(
+        &["check", "--config", &file.display().to_string()],
+        &[("ACKLINE_SHARTS", "3")],
+    );
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(
+        text.contains("ACKLINE_SHARTS is not known and changes nothing: did you mean ACKLINE_SHARDS?"),
+        "{text}"
+    );
+
+    // What is printed with a secret is a configuration that loads.
+    let output = ackline(
+        &["relay", "--print-config"],
+        &[("ACKLINE_UPSTREAM_TOKEN", "hunter2")],
+    );
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        !printed.contains("hunter2") && printed.contains("# upstream_token is set"),
+        "{printed}"
+    );
+    std::fs::write(&file, &printed).expect("is written");
+    let (code, text) = told(&["check", "--config", &file.display().to_string()]);
+    assert_eq!(code, Some(0), "{text}");
+    let _ = std::fs::remove_file(file);
+}
