@@ -72,8 +72,13 @@ pub const SILENT_US: u64 = 2_000_000;
 pub const PROBE_US: u64 = 1_000_000;
 /// Silence after which a session closes, microseconds (SPEC DEC8).
 pub const IDLE_US: u64 = 30_000_000;
-/// Least time between two digests of a base, microseconds: one a second (SPEC DEC9) with slack for uneven ticks.
-pub const DIGEST_SPACING_US: u64 = 900_000;
+/// Least time between two digests of a base, microseconds, by slots in use: several a second (SPEC DEC9), because some are
+/// lost and a divergence is to be found within a second; fewer for large tables, since a client walks over its table.
+#[must_use]
+pub const fn digest_spacing_us(slots: usize) -> u64 {
+    let spacing = 100_000 + 200 * slots as u64;
+    if spacing < 500_000 { spacing } else { 500_000 }
+}
 /// Time between two Welcomes to a client that was not heard yet, microseconds.
 pub const WELCOME_SPACING_US: u64 = 100_000;
 /// Time after which a session whose client was never heard is given up, microseconds: a queue of seconds on the way, as

@@ -145,8 +145,15 @@ impl Inbox {
         !self.waiting.is_empty()
     }
 
-    /// Delivers what can be delivered and gives up what waited too long.
-    pub(super) fn pump(&mut self, display: DisplayView<'_>, now_us: u64, statistics: &mut Statistics) {
+    /// Delivers what can be delivered and gives up what waited too long. What is about somebody unknown waits, unless
+    /// all that lived until `settled_us` has been shown: then that life came and went unheard, and waiting is over.
+    pub(super) fn pump(
+        &mut self,
+        display: DisplayView<'_>,
+        settled_us: Option<u64>,
+        now_us: u64,
+        statistics: &mut Statistics,
+    ) {
         loop {
             self.refill(now_us, statistics);
             let full = self.waiting.len() >= WAITING_MAX;
@@ -156,10 +163,12 @@ impl Inbox {
             if self.told.len() >= READY_MAX {
                 return;
             }
-            let known = first
-                .event
-                .entity
-                .is_none_or(|entity| display.fate(entity) != Fate::Unknown);
+            let settled = settled_us.is_some_and(|until| first.event.at_us <= until);
+            let known = settled
+                || first
+                    .event
+                    .entity
+                    .is_none_or(|entity| display.fate(entity) != Fate::Unknown);
             let over = full || now_us.saturating_sub(first.since_us) >= GIVE_UP_AFTER_US;
             if !known && !first.blocked {
                 first.blocked = true;

@@ -16,7 +16,7 @@
 use super::display::{Display, DisplayView, Moment, Shown};
 use super::draft::Draft;
 use super::refusal::Refusal;
-use super::statistics::Statistics;
+use super::statistics::{Footprint, Statistics};
 use super::table::{ClientTable, RecordPool, TableView};
 use crate::delta::decode::Entry;
 use crate::delta::layout::Layout;
@@ -109,6 +109,8 @@ pub(super) struct Replica {
     /// The session epoch in which a view was complete.
     complete_in: u32,
     stale: bool,
+    /// Everything that lived until this server time has been shown, or its end has.
+    settled_us: Option<u64>,
     draft: Draft,
     freed: Vec<ClientTable>,
 }
@@ -125,6 +127,7 @@ impl Replica {
             newest: None,
             complete_in: 0,
             stale: false,
+            settled_us: None,
             draft: Draft::default(),
             freed: Vec::new(),
         }
@@ -157,6 +160,11 @@ impl Replica {
         self.stream.as_ref().map_or(0, |stream| stream.epoch)
     }
 
+    /// Until when, in server microseconds, nobody has lived that was neither shown nor is gone for good.
+    pub(super) fn settled_us(&self) -> Option<u64> {
+        self.settled_us
+    }
+
     pub(super) fn is_stale(&self) -> bool {
         self.stale
     }
@@ -178,6 +186,19 @@ impl Replica {
         })
     }
 
+    /// What its memory is made of.
+    pub(super) fn footprint(&self) -> Footprint {
+        let (slots, graves) = self.display().slots();
+        let (poses, heads) = self.pool.places();
+        Footprint {
+            slots,
+            graves,
+            tables: self.window.in_use() + self.pool.spare(),
+            poses,
+            heads,
+        }
+    }
+
     pub(super) fn begin_receive(&mut self) {
         self.draft.clear(&mut self.pool);
         self.display.begin_receive();
@@ -187,6 +208,7 @@ impl Replica {
     /// comes with it; nothing of the old stream decodes any more.
     pub(super) fn adopt(&mut self, stream: Box<Stream>) {
         self.stream = Some(stream);
+        self.settled_us = None;
         self.display.clear(&mut self.pool);
     }
 
@@ -308,6 +330,7 @@ impl Replica {
         let as_of = header.base.unwrap_or(header.id.minus(1));
         let asserted = self.newest.is_some_and(|newest| newest.asserted);
         if whole && header.view_complete && asserted {
+            self.settled_us = Some(header.server_us);
             statistics.reinstated += display.reassert(moment, as_of, base, pool);
         }
         if header.view_complete {

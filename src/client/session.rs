@@ -278,8 +278,12 @@ impl Client {
             }
             None => {}
         }
-        self.inbox
-            .pump(self.replica.display(), now_us, &mut self.statistics);
+        self.inbox.pump(
+            self.replica.display(),
+            self.replica.settled_us(),
+            now_us,
+            &mut self.statistics,
+        );
         if let Some(reason) = down.close {
             self.end(Ending::Relay(reason));
             return Ok(Received::Closed(reason));
@@ -378,8 +382,12 @@ impl Client {
                 }
                 let due = now_us >= link.speak_at(&self.settings);
                 if self.inbox.is_waiting() {
-                    self.inbox
-                        .pump(self.replica.display(), now_us, &mut self.statistics);
+                    self.inbox.pump(
+                        self.replica.display(),
+                        self.replica.settled_us(),
+                        now_us,
+                        &mut self.statistics,
+                    );
                 }
                 due && self.speak(now_us, out)
             }

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::limits::{
-    CANDIDATE_SPACING_US, DIGEST_SPACING_US, JOIN_SPACING_US, PARTS_PER_TICK, SILENT_US, UNCONFIRMED_BYTES,
-    WINDOW_SLOTS,
+    CANDIDATE_SPACING_US, JOIN_SPACING_US, PARTS_PER_TICK, SILENT_US, UNCONFIRMED_BYTES, WINDOW_SLOTS,
+    digest_spacing_us,
 };
 use crate::sequence::Tick;
 use crate::state::Frame;
@@ -327,7 +327,8 @@ impl Sending<'_> {
         let candidate = room && (due || self.base.is_none());
         // The first parts of a commit carry the base's digest too: the client looks at that table anyway.
         let committing = session.window.opened_us() == Some(now_us);
-        let digest_due = committing || now_us.saturating_sub(session.digest_us) >= DIGEST_SPACING_US;
+        let digest_due =
+            committing || now_us.saturating_sub(session.digest_us) >= digest_spacing_us(frame.slot_count());
         let digest = if digest_due {
             session.digest_of(self.base, arena)
         } else {

@@ -12,6 +12,8 @@ use crate::state::record::Record;
 /// The longest that records may be shown wrongly because of a flipped bit: a digest a second, some of them lost,
 /// the way there and back, the time between two session epochs, and a full state.
 pub const HEAL_WITHIN_US: u64 = 4_000_000;
+/// Time between two parts beyond which a client does not listen but waits.
+const PAUSE_US: u64 = 250_000;
 /// Time without a newer snapshot after which a client hears nothing of the world.
 const SILENCE_US: u64 = 1_000_000;
 /// How long nothing wrong must be seen before a flipped bit counts as gone.
@@ -26,6 +28,10 @@ pub struct Taint {
     held: Vec<Tick>,
     /// Since when nothing wrong was seen.
     right_us: Option<u64>,
+    /// When a snapshot's part came last, how many had come, and how long the client has listened since the flip.
+    received_us: u64,
+    parts: u64,
+    listened_us: u64,
     /// The client has told the relay.
     detected: bool,
     /// When records were first seen to be shown wrongly.
@@ -59,6 +65,9 @@ impl Taint {
             session_epoch: client.session_epoch(),
             held: client.tables().map(|(held, _)| held.id).collect(),
             right_us: None,
+            received_us: now_us,
+            parts: client.statistics().parts_received,
+            listened_us: 0,
             detected: false,
             shown_us: None,
             wrong_us: 0,
@@ -69,12 +78,20 @@ impl Taint {
         }
     }
 
-    /// The client took a datagram: has it found out?
+    /// The client took a datagram: has it found out? Time counts in which snapshots came: of each pause between two of them
+    /// [`PAUSE_US`] at most.
     pub fn received(&mut self, now_us: u64, client: &Client, figures: &mut Figures) {
-        if !self.detected && client.refusing().is_some() {
+        let parts = client.statistics().parts_received;
+        let found = !self.detected && client.refusing().is_some();
+        if parts != self.parts || found {
+            let since_us = now_us - core::mem::replace(&mut self.received_us, now_us);
+            self.listened_us += since_us.min(PAUSE_US);
+            self.parts = parts;
+        }
+        if found {
             self.detected = true;
             figures.flips_detected += 1;
-            figures.detect_us.add(now_us - self.at_us);
+            figures.detect_us.add(self.listened_us);
         }
     }
 

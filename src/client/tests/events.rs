@@ -1,10 +1,12 @@
 //! Events of the reliable stream (SPEC CTL2, CTL3).
 
-use super::relay::{Relay, complete, record, remove};
+use super::relay::{Relay, complete, digest, record, remove};
 use crate::client::inbox::{ASK_AFTER_US, ClientEvent, GIVE_UP_AFTER_US, WAITING_MAX};
 use crate::client::session::{Client, Received};
 use crate::client::settings::ClientSettings;
+use crate::sequence::Tick;
 use crate::state::entity::{Departure, Entity};
+use crate::wire::snapshot::SnapshotHeader;
 
 fn world_events(client: &mut Client) -> Vec<u16> {
     core::iter::from_fn(|| client.poll_event())
@@ -59,6 +61,38 @@ fn ctl2_events_wait_for_their_entity() {
         statistics.events_dropped,
     );
     assert_eq!(counted, (3, 2, 1));
+}
+
+/// SPEC CTL2, CTL3: an event about somebody who came and went unheard does not hold up those behind it once a whole
+/// snapshot at or after its time has said its base again.
+#[test]
+fn ctl3_an_event_about_an_unheard_life_is_told_once_its_time_is_settled() {
+    let (mut relay, mut client) = Relay::connected(ClientSettings::default());
+    client.receive(
+        1,
+        &mut relay.send(1, None, 1_000, vec![complete(0, record(1, 7, 0))]),
+    );
+    relay.hear_all(10_000, &mut client);
+    relay.push_event_at(1, Some(Entity { id: 9, generation: 0 }), 2_500);
+    relay.push_event(2, None);
+    client.receive(11_000, &mut relay.messages(11_000));
+    assert_eq!(world_events(&mut client), [0u16; 0]);
+    let base = relay.table(Tick(1));
+    let said_again = |relay: &Relay, id, server_us| {
+        let header = SnapshotHeader {
+            view_complete: true,
+            base_digest: Some(digest(&base)),
+            ..relay.header(id, Some(1), server_us)
+        };
+        relay.part(&header, Some(&base), &[])
+    };
+    let early = said_again(&relay, 2, 2_499);
+    client.receive(12_000, &mut relay.seal(early));
+    assert_eq!(world_events(&mut client), [0u16; 0], "it may still come");
+    let settled = said_again(&relay, 3, 2_500);
+    client.receive(13_000, &mut relay.seal(settled));
+    assert_eq!(world_events(&mut client), [1, 2]);
+    assert_eq!(client.statistics().events_dropped, 0);
 }
 
 /// SPEC PLY7: a new stream voids what still waits for entities of the old one.

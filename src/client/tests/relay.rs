@@ -402,11 +402,15 @@ impl Relay {
     }
 
     pub(super) fn push_event(&mut self, kind: u16, entity: Option<Entity>) {
+        self.push_event_at(kind, entity, 5);
+    }
+
+    pub(super) fn push_event_at(&mut self, kind: u16, entity: Option<Entity>, at_us: u64) {
         let event = Event {
             kind,
             critical: false,
             entity,
-            at_us: 5,
+            at_us,
             payload: vec![1, 2],
         };
         let mut bytes = Vec::new();
