@@ -79,6 +79,8 @@ pub const fn digest_spacing_us(slots: usize) -> u64 {
     let spacing = 100_000 + 200 * slots as u64;
     if spacing < 500_000 { spacing } else { 500_000 }
 }
+/// Longest wait of a snapshot for its parts before it is reported, microseconds (SPEC TAB8).
+pub const HOLD_BACK_MAX_US: u64 = 100_000;
 /// Time between two Welcomes to a client that was not heard yet, microseconds.
 pub const WELCOME_SPACING_US: u64 = 100_000;
 /// Time after which a session whose client was never heard is given up, microseconds: a queue of seconds on the way, as

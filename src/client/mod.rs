@@ -17,6 +17,7 @@ pub mod settings;
 pub mod statistics;
 pub mod table;
 
+mod arrivals;
 mod attempt;
 mod down;
 mod draft;

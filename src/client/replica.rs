@@ -13,6 +13,7 @@
     clippy::panic
 )]
 
+use super::arrivals::{Arrivals, Noted};
 use super::display::{Display, DisplayView, Moment, Shown};
 use super::draft::Draft;
 use super::refusal::Refusal;
@@ -105,7 +106,7 @@ pub(super) struct Replica {
     epoch_stream: u32,
     /// The session epoch in which a digest differed.
     distrusted_in: Option<u32>,
-    newest: Option<NewestSnapshot>,
+    arrivals: Arrivals,
     /// The session epoch in which a view was complete.
     complete_in: u32,
     stale: bool,
@@ -124,7 +125,7 @@ impl Replica {
             stream: None,
             epoch_stream: 0,
             distrusted_in: None,
-            newest: None,
+            arrivals: Arrivals::new(),
             complete_in: 0,
             stale: false,
             settled_us: None,
@@ -149,7 +150,7 @@ impl Replica {
     }
 
     pub(super) fn newest(&self) -> Option<&NewestSnapshot> {
-        self.newest.as_ref()
+        self.arrivals.newest()
     }
 
     pub(super) fn stream(&self) -> Option<&Stream> {
@@ -262,9 +263,12 @@ impl Replica {
         now_us: u64,
         statistics: &mut Statistics,
     ) -> Taken {
-        let newer = self.newest.is_none_or(|newest| header.id.is_after(newest.id));
-        let whole = self.note_part(header, newer, now_us);
-        statistics.count_part(admission, newer, self.newest.is_some_and(|n| n.id == header.id));
+        let Noted {
+            newer,
+            current,
+            whole,
+        } = self.arrivals.note(header, now_us);
+        statistics.count_part(admission, newer, current);
         let shut_out = header.candidate && !admission.is_stored() && self.window.is_full();
         statistics.parts_window_full += u64::from(shut_out);
         statistics.entries_decoded += self.draft.entries().len() as u64;
@@ -279,37 +283,12 @@ impl Replica {
         self.epoch_stream = header.stream_epoch;
         let stale = (newer && header.stale != self.stale).then_some(header.stale);
         self.stale = stale.unwrap_or(self.stale);
-        let current = self.newest.is_some_and(|newest| newest.id == header.id);
         Taken {
             shown: current || !self.display.changes().is_empty(),
             stored: admission.is_stored(),
             completed_view,
             stale,
         }
-    }
-
-    /// Notes a part of the newest snapshot; true when it made that whole.
-    fn note_part(&mut self, header: &SnapshotHeader, newer: bool, now_us: u64) -> bool {
-        if newer {
-            self.newest = Some(NewestSnapshot {
-                id: header.id,
-                server_us: header.server_us,
-                arrived_us: now_us,
-                parts: 0,
-                of: None,
-                asserted: false,
-            });
-        }
-        let Some(newest) = self.newest.as_mut().filter(|newest| newest.id == header.id) else {
-            return false;
-        };
-        let before = newest.is_whole();
-        newest.asserted |= header.base_digest.is_some();
-        newest.parts |= 1u32.checked_shl(u32::from(header.part)).unwrap_or(0);
-        if header.last {
-            newest.of = Some(header.part.saturating_add(1));
-        }
-        newest.is_whole() && !before
     }
 
     fn show(
@@ -328,7 +307,7 @@ impl Replica {
         let (display, pool) = (&mut self.display, &mut self.pool);
         display.apply(moment, self.draft.entries(), base, pool);
         let as_of = header.base.unwrap_or(header.id.minus(1));
-        let asserted = self.newest.is_some_and(|newest| newest.asserted);
+        let asserted = self.arrivals.newest().is_some_and(|newest| newest.asserted);
         if whole && header.view_complete && asserted {
             self.settled_us = Some(header.server_us);
             statistics.reinstated += display.reassert(moment, as_of, base, pool);
@@ -374,19 +353,25 @@ impl Replica {
         statistics.slots_in_use_max = statistics.slots_in_use_max.max(statistics.slots_in_use);
     }
 
-    /// Everything held, for a report. The newest snapshot waits for its other parts up to `hold_back_us`
+    /// Everything held, for a report. A snapshot whose parts are not all here waits for them, at least `hold_back_us`
     /// after its first one.
     pub(super) fn report(&mut self, now_us: u64, hold_back_us: u64) -> HeldList {
-        let waits = self.waits_until(hold_back_us).filter(|until| now_us < *until);
-        let newest = self.newest.map(|newest| newest.id);
-        self.window
-            .report(|held| waits.is_some() && Some(held.id) == newest)
+        let arrivals = &self.arrivals;
+        self.window.report(|held| {
+            arrivals
+                .waits_until(held.id, hold_back_us)
+                .is_some_and(|until| now_us < until)
+        })
     }
 
-    /// Until when the newest snapshot waits for more of its parts; `None` when it is whole.
-    pub(super) fn waits_until(&self, hold_back_us: u64) -> Option<u64> {
-        let newest = self.newest.filter(|newest| !newest.is_whole())?;
-        Some(newest.arrived_us.saturating_add(hold_back_us))
+    /// Until when a snapshot waits for more of its parts; `None` when it does not.
+    pub(super) fn waits_until(&self, id: Tick, hold_back_us: u64) -> Option<u64> {
+        self.arrivals.waits_until(id, hold_back_us)
+    }
+
+    /// When the next snapshot after `now_us` has waited enough.
+    pub(super) fn next_wait(&self, now_us: u64, hold_back_us: u64) -> Option<u64> {
+        self.arrivals.next_end(now_us, hold_back_us)
     }
 
     /// Asks for a full state.

@@ -324,11 +324,6 @@ impl Client {
 
     fn take(&mut self, now_us: u64, header: &SnapshotHeader, admission: &Admission) -> Received {
         let hold_back_us = self.settings.hold_back_us;
-        let before = self.replica.newest().map(|newest| newest.id);
-        let waited = self
-            .replica
-            .waits_until(hold_back_us)
-            .is_some_and(|until| now_us < until);
         let taken = self.replica.take(header, admission, now_us, &mut self.statistics);
         if taken.completed_view {
             self.inbox.tell(ClientEvent::ViewComplete);
@@ -336,15 +331,10 @@ impl Client {
         if let Some(stale) = taken.stale {
             self.inbox.tell(ClientEvent::UpstreamStale(stale));
         }
-        let newest = self.replica.newest().map(|newest| newest.id);
-        let waits = self
-            .replica
-            .waits_until(hold_back_us)
-            .filter(|_| newest == Some(header.id));
-        let ends_a_wait = waited && before != newest;
+        let waits = self.replica.waits_until(header.id, hold_back_us);
         // A part of a snapshot that waits for its others is news once they are here or it waited enough.
         self.note_news(match waits {
-            Some(until) if !admission.begins_epoch() && !admission.commits() && !ends_a_wait => until,
+            Some(until) if !admission.begins_epoch() && !admission.commits() => until.max(now_us),
             _ => now_us,
         });
         Received::Snapshot {
@@ -425,10 +415,7 @@ impl Client {
         self.refusals.tell(&mut report.rejected);
         out.put_u8(payload::REPORT);
         report.encode(out);
-        let more = self
-            .replica
-            .waits_until(hold_back_us)
-            .filter(|until| now_us < *until);
+        let more = self.replica.next_wait(now_us, hold_back_us);
         link.finish(number, now_us, more, out)
     }
 

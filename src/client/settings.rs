@@ -22,7 +22,8 @@ pub struct ClientSettings {
     pub retry_most_us: u64,
     /// How long an answer to the handshake is waited for in all.
     pub connect_within_us: u64,
-    /// How long a snapshot of several parts waits for more of them before it is reported (SPEC TAB8).
+    /// How long a snapshot of several parts waits at least for more of them before it is reported (SPEC TAB8); longer where
+    /// jitter spreads parts wider.
     pub hold_back_us: u64,
     /// Shortest time between two reports.
     pub report_gap_us: u64,

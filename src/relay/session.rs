@@ -29,6 +29,9 @@ use super::outbox::Path;
 use super::pace::Pace;
 use super::table::Table;
 
+/// Bytes of an `Arc`'s two counters.
+const ARC_BYTES: usize = 2 * size_of::<usize>();
+
 /// The relay's side of one client.
 pub struct Session {
     /// Connection id: the shard and place are in it.
@@ -231,7 +234,8 @@ impl Session {
 
     fn take_report(&mut self, now_us: u64, report: &Report, arena: &Arena, counters: &mut Counters) {
         counters.reports += 1;
-        self.stream_epoch_known = report.stream_epoch;
+        // A report that comes late is older: what the client knew then it knows still.
+        self.stream_epoch_known = self.stream_epoch_known.max(report.stream_epoch);
         if report.received_count > 0
             && let Some(sample) = payload::round_trip_us(now_us, report.echo, report.echo_delay)
         {
@@ -460,7 +464,7 @@ impl Session {
         let contents: usize = self
             .window
             .candidates()
-            .map(|candidate| candidate.contents.heap_bytes())
+            .map(|candidate| size_of::<Contents>() + ARC_BYTES + candidate.contents.heap_bytes())
             .sum();
         (
             tables + contents,
