@@ -1,14 +1,14 @@
 //! What the ingest publishes and every shard takes: the last frames by tick, and who is to be woken.
 //!
-//! Publishing overwrites the oldest place; a reader compares the tick it finds with the one it looks for, so a miss
-//! can only mean "too old". Nobody waits for anybody: the ingest never for a slow shard, a shard never for a lock.
+//! Nobody waits for anybody: the ingest never for a slow shard, a shard never for a lock (see [`ring`](super::ring)).
 //! Invariant: ticks are published by one thread, each one above the last.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwapOption;
 
+use super::ring::{Ring, Ticked};
 use crate::limits::ARENA_FRAMES;
 use crate::net::waker::Waker;
 use crate::sequence::Tick;
@@ -25,38 +25,31 @@ pub struct Shelved {
     pub taken_us: u64,
 }
 
-/// The frames shards are served from.
-pub struct Shelf {
-    ring: Box<[ArcSwapOption<Shelved>]>,
-    /// The newest tick in the low half, bit 32 set once there is one.
-    newest: AtomicU64,
-    wakers: Vec<Waker>,
+impl Ticked for Shelved {
+    fn tick(&self) -> Tick {
+        self.frame.tick
+    }
 }
 
-const ANY: u64 = 1 << 32;
+/// The frames shards are served from.
+pub struct Shelf {
+    ring: Ring<ArcSwapOption<Shelved>, AtomicU64>,
+    wakers: Vec<Waker>,
+}
 
 impl Shelf {
     /// An empty shelf; `wakers` belong to the shards.
     #[must_use]
     pub fn new(wakers: Vec<Waker>) -> Shelf {
         Shelf {
-            ring: (0..ARENA_FRAMES).map(|_| ArcSwapOption::empty()).collect(),
-            newest: AtomicU64::new(0),
+            ring: Ring::new(ARENA_FRAMES),
             wakers,
         }
     }
 
-    fn place(&self, tick: Tick) -> Option<&ArcSwapOption<Shelved>> {
-        self.ring.get(tick.0 as usize % self.ring.len())
-    }
-
     /// Puts the next frame up. Shards see it at their next turn; [`wake`](Shelf::wake) makes that now.
     pub fn publish(&self, shelved: Shelved) {
-        let tick = shelved.frame.tick;
-        if let Some(place) = self.place(tick) {
-            place.store(Some(Arc::new(shelved)));
-        }
-        self.newest.store(ANY | u64::from(tick.0), Ordering::Release);
+        self.ring.publish(shelved);
     }
 
     /// Wakes every shard; once for all that was published before.
@@ -67,35 +60,13 @@ impl Shelf {
     /// The newest tick, once there is one.
     #[must_use]
     pub fn newest(&self) -> Option<Tick> {
-        let newest = self.newest.load(Ordering::Acquire);
-        #[allow(clippy::cast_possible_truncation)] // The low half is the tick.
-        (newest & ANY != 0).then_some(Tick(newest as u32))
+        self.ring.newest()
     }
 
     /// Appends every frame after `last`, oldest first. True when some had left already: the reader was lapped, and
     /// its arena will see a gap and empty itself (FAULTS 40).
     pub fn collect_after(&self, last: Option<Tick>, out: &mut Vec<Arc<Shelved>>) -> bool {
-        let Some(newest) = self.newest() else { return false };
-        let kept = u32::try_from(self.ring.len()).unwrap_or(u32::MAX);
-        let missed = match last {
-            Some(last) => last.age_at(newest).unwrap_or(0),
-            None => 1,
-        };
-        let mut lapped = missed > kept;
-        let begun = out.len();
-        for back in (0..missed.min(kept)).rev() {
-            let tick = newest.minus(back);
-            let found = self.place(tick).and_then(ArcSwapOption::load_full);
-            match found.filter(|shelved| shelved.frame.tick == tick) {
-                Some(shelved) => out.push(shelved),
-                None => {
-                    // Overwritten since `newest` was read: what came before it is of no use either.
-                    lapped = true;
-                    out.truncate(begun);
-                }
-            }
-        }
-        lapped
+        self.ring.collect_after(last, out)
     }
 }
 

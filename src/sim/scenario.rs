@@ -166,10 +166,16 @@ impl Scenario {
         let clients: Vec<ClientPlan> = (0..count)
             .map(|client| ClientPlan::draw(seed, client, settings))
             .collect();
-        let mut turns = upstream_turns(&mut Dice::new(seed, "upstream", 0), settings, clean_at_us);
+        let mut turns = match settings.calm {
+            true => Vec::new(),
+            false => upstream_turns(&mut Dice::new(seed, "upstream", 0), settings, clean_at_us),
+        };
         for (client, plan) in clients.iter().enumerate() {
             let mut dice = Dice::new(seed, "turns", client as u64);
-            client_turns(&mut dice, client, plan, clean_at_us, &mut turns);
+            match settings.calm {
+                true => turns.push((dice.up_to(500_000), Turn::Join(client))),
+                false => client_turns(&mut dice, client, plan, clean_at_us, &mut turns),
+            }
             flip_turns(
                 &mut Dice::new(seed, "flips", client as u64),
                 client,
@@ -223,11 +229,16 @@ impl WorldPlan {
         let lag = often(0.4, 1.0);
         let events = often(0.4, 5.0);
         let mass = often(0.4, 1.0);
+        let on_change = dice.chance(0.4);
+        let (uneven, mass, on_change) = match settings.calm {
+            true => (0.0, 0.0, false),
+            false => (uneven, mass, on_change),
+        };
         WorldPlan {
             entities: settings.entities.unwrap_or(drawn),
             period_us,
             uneven,
-            on_change: dice.chance(0.4),
+            on_change,
             turnover,
             reuse,
             teleports,

@@ -21,6 +21,8 @@ pub struct SimSettings {
     pub epoch_every_us: Option<u64>,
     /// Bits flipped in held tables, per client and minute. The seed itself flips none.
     pub flips_per_minute: f64,
+    /// Nothing happens to the run but its links: even ticks, no stalls, silences, partings or mass changes.
+    pub calm: bool,
     /// A fault built into the run, to show that a failing run is seen.
     pub sabotage: Option<Sabotage>,
     /// Id of an entity whose every appearance and change is noted, to find out what happened to it.
@@ -38,6 +40,7 @@ impl Default for SimSettings {
             up: LinkDemand::default(),
             epoch_every_us: None,
             flips_per_minute: 0.0,
+            calm: false,
             sabotage: None,
             watch: None,
         }

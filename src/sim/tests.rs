@@ -122,34 +122,41 @@ fn a_wrong_truth_is_reported() {
     }
 }
 
-/// SPEC WIN8: at 60 snapshots a second and 200 ms of round trip nothing is withheld for want of a slot, and the
-/// window never fills.
+/// SPEC WIN8: at 60 snapshots a second, from 20 to 300 ms of round trip and from no loss to 30%, nothing is withheld for
+/// want of a slot, the window is full for at most 0.5% of parts, and pictures come without a hiccup.
 #[test]
-fn win8_the_window_never_fills_at_60_hz_and_200_ms() {
-    let link = LinkDemand {
-        loss: Some(0.05),
-        burst_loss: Some((0.0, 1.0)),
-        delay_us: Some(90_000),
-        jitter_us: Some(10_000),
-        reorder: Some(0.01),
-        ..LinkDemand::default()
-    };
-    let settings = SimSettings {
-        seconds: 30,
-        hz: Some(60.0),
-        clients: Some(2),
-        down: link,
-        up: link,
-        ..SimSettings::default()
-    };
-    let all = play(300..306, &settings);
-    assert!(all.is_ok(), "{all}");
-    assert!(all.figures.advances > 50, "{all}");
-    assert_eq!(
-        (all.figures.withheld.get("slot"), all.figures.parts_window_full),
-        (None, 0),
-        "{all}"
-    );
+fn win8_the_window_never_fills_at_60_hz() {
+    let most_gap_us = |loss: f64| if loss < 0.02 { 34_000 } else { 100_000 };
+    for (round_trip_ms, loss) in [(20, 0.0), (50, 0.01), (100, 0.1), (200, 0.3), (300, 0.3)] {
+        let link = LinkDemand {
+            loss: Some(loss),
+            burst_loss: Some((0.0, 1.0)),
+            delay_us: Some(round_trip_ms * 500),
+            jitter_us: Some(0),
+            reorder: Some(0.0),
+            ..LinkDemand::default()
+        };
+        let settings = SimSettings {
+            seconds: 30,
+            hz: Some(60.0),
+            clients: Some(4),
+            calm: true,
+            down: link,
+            up: link,
+            ..SimSettings::default()
+        };
+        let all = play(300..304, &settings);
+        assert!(all.is_ok(), "{all}");
+        let figures = &all.figures;
+        let full = figures.parts_window_full as f64 / figures.parts_received as f64;
+        let found = (figures.withheld.get("slot"), figures.gap_us.at(0.99), full);
+        eprintln!("{round_trip_ms} ms, {loss}: withheld, gap p99 us, full {found:?}");
+        assert!(figures.advances > 200, "{all}");
+        assert!(
+            found.0.is_none() && found.1 <= most_gap_us(loss) && full <= 0.005,
+            "{round_trip_ms} ms, {loss}: {all}"
+        );
+    }
 }
 
 /// SPEC CTL3: events come in time however full the snapshots are: here each spans several datagrams.
