@@ -33,7 +33,11 @@ fn replay(name: &str) {
 macro_rules! replays {
     ($($name:ident),*) => {
         $(#[test] fn $name() { replay(stringify!($name)); })*
-        const COVERED: &[&str] = &[$(stringify!($name)),*];
+        const COVERED: &[&str] = &[
+            $(stringify!($name),)*
+            #[cfg(feature = "node")]
+            "config",
+        ];
     };
 }
 
@@ -48,6 +52,12 @@ replays!(
     origin_sample,
     trace
 );
+
+#[cfg(feature = "node")]
+#[test]
+fn config() {
+    replay("config");
+}
 
 #[test]
 fn every_target_is_replayed() {

@@ -16,6 +16,8 @@
 
 pub mod client_datagram;
 pub mod client_payload;
+#[cfg(feature = "node")]
+pub mod config;
 pub mod delta_body;
 pub mod origin_sample;
 pub mod records;
@@ -41,7 +43,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: &[Target] = &[
     Target {
         name: "relay_datagram",
         run: relay_datagram::run,
@@ -86,5 +88,11 @@ pub const TARGETS: [Target; 9] = [
         name: "trace",
         run: trace::run,
         seeds: seeds::trace,
+    },
+    #[cfg(feature = "node")]
+    Target {
+        name: "config",
+        run: config::run,
+        seeds: config::seeds,
     },
 ];

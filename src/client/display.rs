@@ -245,6 +245,11 @@ impl<'a> DisplayView<'a> {
             .map(|(slot, _)| slot)
     }
 
+    /// Slots that have a spot, and slots that have room for a tombstone.
+    pub(super) fn slots(&self) -> (usize, usize) {
+        (self.display.spots.len(), self.display.gone.len())
+    }
+
     /// What is known of an entity.
     #[must_use]
     pub fn fate(&self, entity: Entity) -> Fate {

@@ -226,7 +226,7 @@ impl Replica {
     ) -> Result<Admission, Refusal> {
         let stream = adopted.or(self.stream.as_deref()).ok_or(Refusal::UnknownStream)?;
         // A new stream begins a new session epoch: the old one's tables are of another schema (SPEC ID1).
-        let continues = header.session_epoch == self.window.session_epoch();
+        let continues = header.session_epoch > 0 && header.session_epoch == self.window.session_epoch();
         if stream.epoch != header.stream_epoch || (continues && stream.epoch != self.epoch_stream) {
             return Err(Refusal::UnknownStream);
         }

@@ -61,3 +61,19 @@ pub struct Statistics {
     /// When a view was complete for the first time (SPEC DEC12).
     pub view_complete_us: Option<u64>,
 }
+
+/// What the memory of a client's tables and display is made of: the numbers in the formula of docs/VERIFICATION.md.
+/// Each only rises within a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Footprint {
+    /// The highest slot seen + 1.
+    pub slots: usize,
+    /// The highest slot that lost its member + 1.
+    pub graves: usize,
+    /// Tables, those that wait to be used again included.
+    pub tables: usize,
+    /// Poses held at once, at the most.
+    pub poses: usize,
+    /// Heads held at once, at the most.
+    pub heads: usize,
+}

@@ -5,7 +5,7 @@
 //! and round: values that came together lie together, and are read together later, so that the machine can fetch
 //! ahead.
 //!
-//! Memory: R x (size of a value + 2 1/8) bytes and up to a block, R the most held at once.
+//! Memory: R x (size of a value + 2 1/8) bytes and up to a block, R the most held at once; the small lists grow by doubling.
 
 #![deny(
     clippy::indexing_slicing,
@@ -149,8 +149,7 @@ impl<T> Store<T> {
         self.holders.len() - self.free_count
     }
 
-    /// Places there are.
-    #[cfg(test)]
+    /// Places there are: the most held at once.
     pub(super) fn places(&self) -> usize {
         self.holders.len()
     }

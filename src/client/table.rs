@@ -6,9 +6,9 @@
 //! are read at random and lines are what they cost. Nothing is allocated once the pool and its spare lists have
 //! grown to what the stream needs.
 //!
-//! Memory: at most 4 x S x (W + 1) + (R + H) x 66 + R x 4 bytes and two blocks, where S is the highest slot in use + 1 (at most
-//! [`SLOTS_MAX`](crate::limits::SLOTS_MAX)), W the window's slots, R the distinct poses held, at most W + 1 for each
-//! member of a view, and H the distinct heads, at most R.
+//! Memory: 4 x S bytes a table, S the highest slot in use + 1 (at most [`SLOTS_MAX`](crate::limits::SLOTS_MAX)), 64 and a
+//! few bytes for each distinct pose and head held; lists grow by doubling. docs/VERIFICATION.md has the whole formula,
+//! which a test that counts bytes holds.
 //!
 //! Digests are computed from the records each time: a remembered digest would not see a flipped bit (SPEC DEC9).
 
@@ -137,6 +137,16 @@ impl RecordPool {
     #[must_use]
     pub fn held(&self) -> usize {
         self.poses.held()
+    }
+
+    /// Places for poses and for heads: the most held at once of each.
+    pub(super) fn places(&self) -> (usize, usize) {
+        (self.poses.places(), self.heads.places())
+    }
+
+    /// Tables that wait to be used again.
+    pub(super) fn spare(&self) -> usize {
+        self.spare.len()
     }
 
     /// Puts a record in; its place has one holder.

@@ -76,12 +76,16 @@ pub struct Ring<P, M> {
 const ANY: u64 = 1 << 32;
 
 impl<P, M: Mark> Ring<P, M> {
-    /// An empty ring.
+    /// An empty ring. Its length divides the number of ticks, so that ticks keep their distance across the wrap.
+    ///
+    /// # Panics
+    /// When the length is no power of two.
     #[must_use]
     pub fn new<V>(length: usize) -> Ring<P, M>
     where
         P: Place<V>,
     {
+        assert!(length.is_power_of_two());
         Ring {
             places: (0..length).map(|_| P::empty()).collect(),
             newest: M::zero(),
@@ -223,6 +227,6 @@ mod tests {
     #[test]
     fn faults_40_no_interleaving_hides_a_gap() {
         play(2, 4, 2);
-        play(3, 3, 3);
+        play(4, 3, 2);
     }
 }

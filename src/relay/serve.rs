@@ -11,7 +11,7 @@ use crate::limits::{
 use crate::sequence::Tick;
 use crate::state::Frame;
 use crate::state::slots::Slot;
-use crate::window::send::Candidate;
+use crate::window::send::{Candidate, Dropped};
 use crate::wire::snapshot::{Held, SnapshotHeader};
 
 use super::arena::Arena;
@@ -377,7 +377,7 @@ impl Sending<'_> {
                 server_us: frame.server_us,
                 contents: Arc::clone(self.bodies.contents()),
             };
-            session.window.offer(candidate, &mut Vec::new());
+            session.window.offer(candidate, &mut Dropped);
         }
         if sent > 2 {
             session.heavy_us = now_us;

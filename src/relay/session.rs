@@ -14,7 +14,7 @@ use crate::limits::{
 use crate::sequence::Tick;
 use crate::state::digest::Digest;
 use crate::window::WindowLimits;
-use crate::window::send::{RestartReason, SendWindow, WindowReport};
+use crate::window::send::{Dropped, RestartReason, SendWindow, WindowReport};
 use crate::wire::bytes::{ByteReader, ReadError};
 use crate::wire::payload::{self, CloseReason};
 use crate::wire::report::{RefuseReason, Report};
@@ -273,7 +273,7 @@ impl Session {
                 Some(frame) => Table::build(frame, base, &candidate.contents, mask, arena),
                 None => Table::Lost(candidate.id),
             },
-            &mut Vec::new(),
+            &mut Dropped,
         );
         counters.reports_stale += u64::from(outcome.stale);
         counters.reports_contradicting += u64::from(outcome.contradicted);
@@ -363,7 +363,7 @@ impl Session {
         if !spaced && !changed {
             return false;
         }
-        self.window.restart(&mut Vec::new(), &mut Vec::new());
+        self.window.restart(&mut Dropped, &mut Dropped);
         if !changed {
             self.restart_us = Some(now_us);
         }
@@ -416,7 +416,7 @@ impl Session {
         const { assert!(COMMIT_KEEPS == 1) }
         if self
             .window
-            .open(&[base], digest.0, now_us, &mut Vec::new(), &mut Vec::new())
+            .open(&[base], digest.0, now_us, &mut Dropped, &mut Dropped)
         {
             self.commit_us = Some(now_us);
             self.asked = false;

@@ -23,7 +23,7 @@ use crate::wire::snapshot::{Commit, Held, SnapshotHeader};
 /// `client_packets_rejected_total{reason}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rejection {
-    /// Of a session epoch before the client's (SPEC WIN10).
+    /// Of a session epoch before the client's, or of none (SPEC WIN10).
     OldEpoch,
     /// Of a generation before the client's (SPEC WIN3).
     OldGeneration,
@@ -217,7 +217,8 @@ impl<T> ReceiveWindow<T> {
         header: &SnapshotHeader,
         digest: impl Fn(&T) -> [u32; 2],
     ) -> Result<Admission, Rejection> {
-        if header.session_epoch < self.session_epoch {
+        // Epoch 0 is that before any: no relay sends it.
+        if header.session_epoch < self.session_epoch || header.session_epoch == 0 {
             return Err(Rejection::OldEpoch);
         }
         if header.session_epoch > self.session_epoch {

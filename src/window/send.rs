@@ -85,6 +85,16 @@ impl RestartReason {
     }
 }
 
+/// Drops what a window frees, and takes no memory for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Dropped;
+
+impl<F> Extend<F> for Dropped {
+    fn extend<I: IntoIterator<Item = F>>(&mut self, freed: I) {
+        freed.into_iter().for_each(drop);
+    }
+}
+
 /// What a report says about the window, as the sender reads it.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowReport<'a> {
@@ -198,14 +208,14 @@ impl<C, T> SendWindow<C, T> {
 
     /// Remembers a candidate that was sent. With no place left the oldest unreported candidate is evicted;
     /// with every place held, the new one is not kept at all. What goes is given to `freed`.
-    pub fn offer(&mut self, candidate: Candidate<C>, freed: &mut Vec<C>) {
+    pub fn offer(&mut self, candidate: Candidate<C>, freed: &mut impl Extend<C>) {
         if self.held.len() >= self.limits.slots {
-            freed.push(candidate.contents);
+            freed.extend(Some(candidate.contents));
             return;
         }
         while self.in_use() >= self.limits.slots {
             match self.candidates.pop_front() {
-                Some(oldest) => freed.push(oldest.contents),
+                Some(oldest) => freed.extend(Some(oldest.contents)),
                 None => break,
             }
         }
@@ -218,7 +228,7 @@ impl<C, T> SendWindow<C, T> {
         &mut self,
         report: WindowReport<'_>,
         mut build: impl FnMut(&Candidate<C>, u32, Option<&T>) -> T,
-        freed: &mut Vec<C>,
+        freed: &mut impl Extend<C>,
     ) -> WindowOutcome {
         let mut outcome = WindowOutcome::default();
         if report.session_epoch != self.session_epoch {
@@ -253,7 +263,7 @@ impl<C, T> SendWindow<C, T> {
         &mut self,
         held: Held,
         build: &mut impl FnMut(&Candidate<C>, u32, Option<&T>) -> T,
-        freed: &mut Vec<C>,
+        freed: &mut impl Extend<C>,
         outcome: &mut WindowOutcome,
     ) {
         if let Some(known) = self.held.iter().find(|known| known.held.id == held.id) {
@@ -291,7 +301,7 @@ impl<C, T> SendWindow<C, T> {
         });
         outcome.newly_held += 1;
         if let Some(candidate) = self.candidates.remove(index) {
-            freed.push(candidate.contents);
+            freed.extend(Some(candidate.contents));
         }
     }
 
@@ -303,8 +313,8 @@ impl<C, T> SendWindow<C, T> {
         set: &[Held],
         digest: [u32; 2],
         now_us: u64,
-        freed: &mut Vec<C>,
-        freed_tables: &mut Vec<T>,
+        freed: &mut impl Extend<C>,
+        freed_tables: &mut impl Extend<T>,
     ) -> bool {
         let usable = set
             .iter()
@@ -329,7 +339,7 @@ impl<C, T> SendWindow<C, T> {
 
     /// Starts the next session epoch: everything named before is void (SPEC WIN10). The generation rises too,
     /// so that no pair of epoch and generation ever means two things.
-    pub fn restart(&mut self, freed: &mut Vec<C>, freed_tables: &mut Vec<T>) {
+    pub fn restart(&mut self, freed: &mut impl Extend<C>, freed_tables: &mut impl Extend<T>) {
         self.session_epoch += 1;
         self.generation = self.generation() + 1;
         self.open = None;

@@ -643,7 +643,6 @@ def read_general(bits: Bits, schema: Schema, frame: int, old: Record) -> Record:
     if flags < 2:
         raise Refused("not_canonical")
     motion = old.motion
-    # Choice: what the flags and the baseline decide alone is refused before the motion is read.
     if flags & 2 and motion is None:
         raise Refused("not_canonical" if flags & 1 else "no_motion")
     if flags & 1:
@@ -772,7 +771,6 @@ def read_listed(read: Bytes, id: int, count: int) -> Tuple[Tuple[int, int], ...]
     """`count` snapshots newest first, each as distance from the one before (at first from `id`) and part mask."""
     listed = []
     for _ in range(count):
-        # Choice: like that of a base, a distance is 1 to 2^31 - 1.
         id = id - read.varint(1, 0x7FFFFFFF) & U32
         listed.append((id, read.varint(1)))
     return tuple(listed)
@@ -959,9 +957,10 @@ class Display:
                         self._show(slot, record, id, id)
                 elif shown != record and not after(place.named, until):
                     self._show(slot, record, id, id)
-        # Choice: in the base is whose slot has a record there, of whatever entity.
         for slot in [slot for slot in self.shown if slot not in base]:
-            if not after(self.places[slot].named, until):
+            place = self.places[slot]
+            if not after(place.named, until):
+                place.newest = place.named = id
                 self._set(slot, None)
 
     def _completes(self, header: Header) -> bool:
@@ -1077,7 +1076,7 @@ class Client:
         if welcome is not None and welcome.stream_epoch > stream_epoch:
             stream_epoch, schema = welcome.stream_epoch, parse_schema(welcome.schema)
         if down.close is not None:
-            self.over = True  # Choice: nothing beside a close is taken
+            self.over = True  # nothing beside a close is taken
             return
         header, refused, admitted = down.header, None, None
         entries: List[Entry] = []
@@ -1136,7 +1135,7 @@ class Client:
     def _admit(self, header: Header) -> Admitted:
         """P 6, the order of checks from the session epoch to the siblings."""
         new_epoch = header.session_epoch > self.session_epoch
-        # Choice: session epoch 0 and generation 0 are those before any, and old.
+        # Session epoch 0 is that before any.
         if header.session_epoch < self.session_epoch or header.session_epoch == 0:
             raise Refused("old_epoch")
         kept = self.kept
@@ -1150,7 +1149,7 @@ class Client:
         elif header.generation < self.generation:
             raise Refused("old_generation")
         elif header.generation > self.generation:
-            # Choice: a generation two or more above can have no commit that is to be taken here.
+            # Two or more above: whatever it carries.
             if header.commit is None or header.generation != self.generation + 1:
                 raise Refused("uncommitted_generation")
             kept = self._committed(header.commit)
@@ -1196,7 +1195,6 @@ class Client:
             if i == 0 or after(snapshot.id, newest):
                 newest = snapshot.id
         listed.sort(key=lambda snapshot: newest - snapshot.id & U32)
-        # Choice: what this report is the first to list counts for its own ask.
         return Report(
             len(listed) >= ASK_FROM, self.session_epoch, self.generation, self.stream_epoch, 0, 0, 0, 0,
             self.next_message, self.refusal, tuple((snapshot.id, snapshot.mask) for snapshot in listed), (), (),

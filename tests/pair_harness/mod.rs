@@ -2,6 +2,10 @@
 
 #![allow(dead_code, clippy::missing_panics_doc)]
 
+pub mod counting;
+pub mod liar;
+pub mod stage;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -236,7 +240,7 @@ impl Pair {
             .client
             .display()
             .records()
-            .map(|(slot, record, _)| (slot, *record))
+            .map(|(slot, record, _)| (slot, record))
             .collect();
         let truth: Vec<_> = frame.records().map(|(slot, record)| (slot, *record)).collect();
         assert_eq!(shown.len(), truth.len());

@@ -4,7 +4,7 @@ use super::{Client, Phase, SessionState};
 use crate::client::display::{DisplayView, Shown};
 use crate::client::refusal::RefusalCounts;
 use crate::client::replica::NewestSnapshot;
-use crate::client::statistics::Statistics;
+use crate::client::statistics::{Footprint, Statistics};
 use crate::client::table::TableView;
 use crate::delta::decode::Entry;
 use crate::state::schema::Schema;
@@ -92,6 +92,12 @@ impl Client {
     #[must_use]
     pub fn lease_us(&self) -> u64 {
         self.lease_us
+    }
+
+    /// What the memory of tables and display is made of (SPEC OPS5).
+    #[must_use]
+    pub fn footprint(&self) -> Footprint {
+        self.replica.footprint()
     }
 
     /// Counters.

@@ -175,3 +175,17 @@ fn faults_74_pooled_state_of_the_old_stream_is_wiped() {
     assert_eq!(table_of(&client, 81_002).unwrap()[&0], record(1, 9, 100_000));
     assert!(core::iter::from_fn(|| client.poll_event()).any(|event| event == ClientEvent::StreamChanged(2)));
 }
+
+/// THREATS 59: session epoch 0 is that before any: no snapshot is of it, not even the first.
+#[test]
+fn threats_59_no_snapshot_is_of_epoch_zero() {
+    let (mut relay, mut client) = Relay::connected(ClientSettings::default());
+    let header = SnapshotHeader {
+        session_epoch: 0,
+        ..relay.header(1, None, 1_000)
+    };
+    let part = relay.part(&header, None, &[complete(0, record(1, 3, 0))]);
+    let refused = Received::Refused(Refusal::Window(Rejection::OldEpoch));
+    assert_eq!(client.receive(1_000, &mut relay.seal(part)), refused);
+    assert_eq!((held(&client), client.display().live()), (vec![], 0));
+}
