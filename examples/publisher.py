@@ -4,7 +4,8 @@
 Written from docs/UPSTREAM.md; the section numbers below are that document's. A real server replaces `World` and
 keeps the rest.
 
-    publisher.py --listen 127.0.0.1:7400 --entities 20 --hz 20 --seconds 10    serve subscribers
+    publisher.py --entities 20 --hz 20 --seconds 10                            serve subscribers on 127.0.0.1:7700
+    ackline relay --upstream 127.0.0.1:7700                                    a relay that shows this world
     publisher.py --dump stream.bin --seconds 2                                 write one stream to a file
 
 With --break, one thing goes wrong once, so that a relay's answer can be tried: out-of-range, dead-generation,
@@ -13,6 +14,7 @@ truncated (all at tick 8) or wrong-version (in the first hello).
 
 import argparse
 import math
+import os
 import secrets
 import selectors
 import socket
@@ -66,10 +68,32 @@ def schema(period_us):
     return out
 
 
+def clock_id():
+    """Section 3: the name of this host's monotonic clock, which `published_us` reads; 0 where it has none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            boot = file.read().strip()
+    except OSError:
+        return 0
+    try:
+        namespace = os.readlink("/proc/self/ns/time").encode()
+    except OSError:
+        namespace = b""
+    name = 0xCBF29CE484222325
+    for byte in boot + b"/" + namespace:
+        name = ((name ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return max(name, 1) if boot else 0
+
+
+def published_us():
+    """Section 4: now, on that clock."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+
+
 def hello(version, epoch, boot, period_us):
     """Section 3."""
     declared = schema(period_us)
-    head = struct.pack("<B4sHQQQH", HELLO, MAGIC, version, epoch, boot, 0, 0)
+    head = struct.pack("<B4sHQQQH", HELLO, MAGIC, version, epoch, boot, clock_id(), 0)
     return framed(head + struct.pack("<H", len(declared)) + declared)
 
 
@@ -122,7 +146,7 @@ def quantise_rotation(quaternion, bits):
 
 
 def tick_message(number, server_us, keyframe=False, despawns=(), spawns=(), observations=(), extras=(), events=()):
-    out = bytearray(struct.pack("<BBQQQ", TICK, keyframe, number, server_us, 0))
+    out = bytearray(struct.pack("<BBQQQ", TICK, keyframe, number, server_us, published_us()))
     for items in (despawns, spawns, observations, extras, events):
         out += struct.pack("<I", len(items))
         for item in items:
@@ -431,8 +455,13 @@ def dump(args, world, greeting):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--listen", metavar="HOST:PORT", help="serve subscribers here; port 0 takes a free one")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        default="127.0.0.1:7700",
+        help="serve subscribers here; port 0 takes a free one (default 127.0.0.1:7700)",
+    )
     where.add_argument("--dump", metavar="FILE", help="write one stream to a file (- for stdout) and end")
     parser.add_argument("--entities", type=int, default=20, help="how many bodies, 2 to 20000 (default 20)")
     parser.add_argument("--hz", type=float, default=20.0, help="ticks a second, 0.1 to 1000 (default 20)")

@@ -1,11 +1,14 @@
 //! The whole system over real loopback sockets, small and short: an origin, a relay, verifying clients.
 #![cfg(feature = "node")]
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ackline::bench::run::{Plan, Target, run};
 use ackline::impairment::settings::ImpairmentSettings;
-use ackline::node::origin::OriginSource;
+use ackline::node::origin::{OriginHandle, OriginSettings, OriginSource};
+use ackline::node::relay::RelayHandle;
+use ackline::node::settings::RelaySettings;
 
 fn plan(trace: &str, link: ImpairmentSettings) -> Plan {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -87,4 +90,47 @@ fn clients_that_come_and_go_disturb_nobody() {
         report.clients
     );
     assert_eq!(report.clients.connected, 8);
+}
+
+/// FAULTS 44: an origin that dies and comes back in the middle of a run leaves no record unchecked, whoever meets it
+/// first, and no client without the new world.
+#[test]
+fn faults_44_an_origin_that_comes_back_leaves_nothing_unchecked() {
+    let mut plan = plan("rl_2016_3v3_800.jsonl.zst", ImpairmentSettings::default());
+    let Target::Local(source) = plan.target.clone() else {
+        return;
+    };
+    let begin = |listen: SocketAddr| {
+        OriginHandle::start(OriginSettings {
+            listen,
+            ..OriginSettings::loopback(source.clone())
+        })
+        .expect("an origin")
+    };
+    let mut origin = Some(begin(SocketAddr::from(([127, 0, 0, 1], 0))));
+    let address = origin.as_ref().expect("runs").addr();
+    let relay = RelayHandle::start(RelaySettings::loopback(address)).expect("a relay");
+    plan.target = Target::Remote {
+        relay: relay.data_addr(),
+        admin: None,
+        truth: Some(address.to_string()),
+        truth_token: Vec::new(),
+    };
+    (plan.seconds, plan.clients) = (4.0, 20);
+    let mut again = None;
+    let report = run(&plan, |glance| {
+        if glance.seconds > 1.5
+            && let Some(origin) = origin.take()
+        {
+            origin.stop(false);
+            again = Some(begin(address));
+        }
+    })
+    .expect("runs");
+    assert!(again.is_some(), "it died");
+    let (truth, verdict) = (&report.truth, &report.verdict);
+    println!("{truth:?}");
+    assert_eq!((truth.unchecked, truth.mismatches), (0, 0), "{truth:?}");
+    assert!(verdict.ok || verdict.inconclusive, "{verdict:?} {truth:?}");
+    relay.shutdown();
 }

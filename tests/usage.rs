@@ -266,3 +266,80 @@ fn faults_108_variables_are_named() {
     assert_eq!(code, Some(0), "{text}");
     let _ = std::fs::remove_file(file);
 }
+
+/// `-` is standard output: the report is there alone, the summary beside it, and no file has that name.
+#[test]
+fn a_report_can_go_to_standard_output() {
+    let output = ackline(
+        &[
+            "demo",
+            "--clients",
+            "2",
+            "--entities",
+            "20",
+            "--seconds",
+            "0.6",
+            "--loss",
+            "0",
+            "--report",
+            "-",
+        ],
+        &[],
+    );
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    assert_eq!(report["clients"]["requested"], 2);
+    assert!(report["verdict"]["inconclusive"].is_boolean());
+    assert!(
+        err.contains("records checked") && err.contains("missing at end"),
+        "{err}"
+    );
+    assert!(!std::path::Path::new("-").exists());
+}
+
+/// A simulation says how it ended; a reader that goes away does not turn its exit code.
+#[cfg(feature = "sim")]
+#[test]
+fn a_simulation_ends_with_a_verdict_also_where_nobody_reads_it() {
+    let line = [
+        "sim",
+        "--seed",
+        "1",
+        "--seeds",
+        "2",
+        "--clients",
+        "1",
+        "--entities",
+        "5",
+        "--seconds",
+        "5",
+    ];
+    let output = ackline(&line, &[]);
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{out}");
+    let last = out.lines().last().unwrap_or_default();
+    assert!(last.starts_with("ok: every client"), "{out}");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ackline"))
+        .args(line)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("ends");
+    assert_eq!(
+        (output.status.code(), output.stderr.as_slice()),
+        (Some(0), &b""[..])
+    );
+}
+
+/// Every key of a relay is printed, also the one that is a secret.
+#[test]
+fn the_printed_configuration_has_every_key() {
+    let output = ackline(&["relay", "--print-config"], &[]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        text.contains("# upstream_token = \"\"\n") && text.contains("listen = "),
+        "{text}"
+    );
+}

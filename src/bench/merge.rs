@@ -147,7 +147,11 @@ fn add(sum: &mut Report, report: &Report) {
     truth.missing_at_end += more.missing_at_end;
     truth.leaks += more.leaks;
     truth.unchecked += more.unchecked;
+    truth.at_seams += more.at_seams;
     truth.examples.extend(more.examples.iter().cloned());
+    truth
+        .missing_examples
+        .extend(more.missing_examples.iter().cloned());
     sum.window.advances += report.window.advances;
     let (events, more) = (&mut sum.events, &report.events);
     events.sent += more.sent;

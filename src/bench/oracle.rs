@@ -4,6 +4,10 @@
 //! snapshot's time. A record that is not in its snapshot's frame is a mismatch even if it was true before. Where the
 //! truth has not come yet the check waits, bounded; what can never be checked is counted as unchecked.
 //!
+//! An origin that is killed and started again meets its relay and the bench's own subscription at different ticks. What
+//! a client was shown of a tick that only the relay was sent is compared with the nearest frame of the same stream, as
+//! far as nothing was observed in between; the rest is counted apart. Every later record builds on it and is compared.
+//!
 //! A relay numbers its streams in its own way, and a restarted relay begins anew. So each session is bound to the
 //! stream of the truth in which its first snapshot is true; a stream that follows in the same session is a later one.
 
@@ -12,7 +16,7 @@ use std::sync::Arc;
 
 use super::ending::{EndCheck, differences, end_check};
 use super::series::{Series, SeriesSet};
-use super::truth::{Absence, SlotHints, TruthLog, TruthReader};
+use super::truth::{Absence, SlotHints, TruthFrame, TruthLog, TruthReader};
 use super::view::{Part, View, Waiting};
 use crate::client::display::ShownKind;
 use crate::client::session::Client;
@@ -22,9 +26,11 @@ use crate::state::frame::Frame;
 use crate::state::record::Record;
 
 /// Entries that may wait for the truth, in all.
-const WAITING_ENTRIES_MAX: usize = 200_000;
+pub const WAITING_ENTRIES_MAX: usize = 500_000;
 /// How long a session's first snapshot waits for the newest stream before older ones are tried, microseconds.
 const OLDER_AFTER_US: u64 = 2_000_000;
+/// How much older than the newest snapshot a late part of a stream that was just joined may be, server microseconds.
+const LATE_BY_US: u64 = 1_000_000;
 /// Differences told in words.
 const EXAMPLES_MAX: usize = 8;
 
@@ -39,8 +45,12 @@ pub struct OracleCounts {
     pub mismatches: u64,
     /// Records that could not be compared.
     pub unchecked: u64,
+    /// Of ticks at the seam of two streams that only the relay was sent: records that changed before the truth came.
+    pub at_seams: u64,
     /// The first few differences.
     pub examples: Vec<String>,
+    /// The first few that are missing at the end.
+    pub missing_examples: Vec<String>,
 }
 
 /// What became of a check.
@@ -297,6 +307,12 @@ impl Oracle {
             reader.want(stream, part.newest_us);
             return Checked::NotYet;
         }
+        // It may be of a time before the stream was joined.
+        let joined_us = reader.joined(stream).map(TruthFrame::server_us);
+        if joined_us.is_some_and(|joined_us| part.newest_us < joined_us + LATE_BY_US) {
+            self.counts.at_seams += records;
+            return Checked::Never;
+        }
         self.counts.records_checked += records;
         self.counts.mismatches += records;
         if self.counts.examples.len() < EXAMPLES_MAX {
@@ -319,6 +335,10 @@ impl Oracle {
                 self.counts.unchecked += records_in(part.entries);
                 return Checked::Never;
             }
+            Absence::AtSeam => {
+                self.compare_seam(part, stream, server_us);
+                return Checked::Never;
+            }
             Absence::Never => {}
         }
         let records = records_in(part.entries);
@@ -331,6 +351,28 @@ impl Oracle {
             ));
         }
         Checked::Never
+    }
+
+    /// A part of a time at the seam of two streams: what the nearest frame has by the same observation is compared.
+    fn compare_seam(&mut self, part: &Part<'_>, stream: u32, server_us: u64) {
+        let (reader, hints) = (&self.reader, &mut self.hints);
+        let Some(nearest) = reader.seam(stream, server_us) else {
+            return;
+        };
+        for entry in part.entries {
+            let Some(record) = decoded(entry) else { continue };
+            let truth = hints.record(&nearest.frame, entry.slot, record.entity);
+            match truth.and_then(|truth| agree(record, truth)) {
+                None => self.counts.at_seams += 1,
+                Some(agrees) => {
+                    self.counts.records_checked += 1;
+                    if !agrees {
+                        self.counts.mismatches += 1;
+                        note(&mut self.counts, part.client, server_us, record, truth);
+                    }
+                }
+            }
+        }
     }
 
     /// Nothing that was removed may be alive.
@@ -419,10 +461,7 @@ impl Oracle {
         }
         self.counts.tables_checked += 1;
         let (reader, hints) = (&self.reader, &mut self.hints);
-        let oldest_us = reader
-            .backwards(stream)
-            .last()
-            .map_or(0, super::truth::TruthFrame::server_us);
+        let oldest_us = reader.backwards(stream).last().map_or(0, TruthFrame::server_us);
         for (slot, record) in table.records() {
             let mut past = reader
                 .backwards(stream)
@@ -459,10 +498,18 @@ impl Oracle {
     pub fn settle_end(&mut self, view: &View, check: &EndCheck) {
         self.counts.tables_checked += 1;
         self.counts.mismatches += check.extra;
-        if check.faults() > 0 && self.counts.examples.len() < EXAMPLES_MAX {
-            self.counts
-                .examples
-                .push(format!("client {}, at the end: {}", view.client, check.example));
+        let OracleCounts {
+            examples,
+            missing_examples,
+            ..
+        } = &mut self.counts;
+        for (list, count, example) in [
+            (examples, check.extra, &check.extra_example),
+            (missing_examples, check.missing, &check.missing_example),
+        ] {
+            if count > 0 && list.len() < EXAMPLES_MAX {
+                list.push(format!("client {}, at the end: {example}", view.client));
+            }
         }
     }
 
@@ -481,6 +528,27 @@ fn decoded(entry: &Entry) -> Option<&Record> {
         Change::Update(record) | Change::Complete(record) => Some(record),
         Change::Removed { .. } | Change::Awake => None,
     }
+}
+
+/// Whether two records of one entity agree; `None` where something was observed between them, so that neither says
+/// anything of the other. Rest and extra fields may change without an observation.
+fn agree(record: &Record, truth: &Record) -> Option<bool> {
+    if record == truth {
+        return Some(true);
+    }
+    let times = |record: &Record| {
+        let observed_us = record.motion.map(|motion| motion.observed_us);
+        (record.segment, record.segment_us, observed_us)
+    };
+    if times(record) != times(truth) {
+        return None;
+    }
+    let pose = |record: &Record| record.motion.map(|motion| (motion.position, motion.rotation));
+    let fixed = |record: &Record| (record.class, record.born_us);
+    if pose(record) != pose(truth) || fixed(record) != fixed(truth) {
+        return Some(false);
+    }
+    None
 }
 
 fn records_in(entries: &[Entry]) -> u64 {

@@ -221,8 +221,13 @@ pub struct TruthChecks {
     pub leaks: u64,
     /// Records whose tick of the origin's never came to be compared with.
     pub unchecked: u64,
+    /// Records of ticks that a restarted origin sent to the relay before the bench's own subscription was back, and
+    /// that changed before it was. What builds on them is compared; they fail nothing.
+    pub at_seams: u64,
     /// The first few differences in words.
     pub examples: Vec<String>,
+    /// The first few of what is missing at the end in words.
+    pub missing_examples: Vec<String>,
 }
 
 /// Baseline windows.
@@ -328,6 +333,8 @@ pub struct BenchLoad {
 pub struct Verdict {
     /// True when nothing failed.
     pub ok: bool,
+    /// True when only what a host that cannot keep up spoils failed, and this host could not.
+    pub inconclusive: bool,
     /// What failed, each with its figure.
     pub failed: Vec<String>,
 }

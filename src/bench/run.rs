@@ -15,9 +15,10 @@ use super::scrape::{self, Samples};
 use super::series::SeriesSet;
 use super::settings::{FlagError, LoadFlags};
 use super::source::{self, TruthSource};
+use super::summary::count;
 use super::swarm::{CLEAN_US, Swarm, SwarmSettings, ThreadResult};
 use super::tally::{Tally, fill_links};
-use super::truth::TruthLog;
+use super::truth::{Timeless, TruthLog};
 use crate::client::settings::ClientSettings;
 use crate::impairment::settings::ImpairmentSettings;
 use crate::net::clock::{monotonic_us, rss_bytes};
@@ -109,6 +110,8 @@ pub struct Glance {
     pub mismatches: u64,
 }
 
+/// What `bench.clock` begins with where latencies were not measured.
+pub const NO_CLOCK: &str = "no latencies: ";
 /// How long origin, relay and truth may take to begin.
 pub const BEGIN_WITHIN: Duration = Duration::from_secs(10);
 /// Time between two glances.
@@ -202,7 +205,7 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
         .zip(drops)
         .map(|(after, before)| after.saturating_sub(before));
     stage.fill(&mut report, before.as_ref(), cpu_before, ticks_before);
-    let series = fill(&mut report, &results, stage.log.is_some());
+    let series = fill(&mut report, &results, stage.log.as_deref());
     stage.strike();
     report.derive(&series);
     judge_bench(&mut report);
@@ -224,7 +227,8 @@ fn ramp_for(plan: &Plan) -> f64 {
 fn glance(swarm: &Swarm) -> Glance {
     let now_us = monotonic_us();
     let mut glance = Glance {
-        seconds: now_us.saturating_sub(swarm.start_us) as f64 / 1e6,
+        // The threads end a little after the last check.
+        seconds: now_us.min(swarm.end_us).saturating_sub(swarm.start_us) as f64 / 1e6,
         of_seconds: (swarm.end_us - swarm.start_us) as f64 / 1e6,
         ..Glance::default()
     };
@@ -427,7 +431,7 @@ fn link_figures(settings: &ImpairmentSettings) -> LinkFigures {
 }
 
 /// Fills in what the threads counted; gives the distributions.
-fn fill(report: &mut Report, results: &[ThreadResult], has_truth: bool) -> SeriesSet {
+fn fill(report: &mut Report, results: &[ThreadResult], log: Option<&TruthLog>) -> SeriesSet {
     let mut tally = Tally::default();
     for result in results {
         tally.add(&result.tally);
@@ -436,10 +440,14 @@ fn fill(report: &mut Report, results: &[ThreadResult], has_truth: bool) -> Serie
         truth.tables_checked += oracle.tables_checked;
         truth.mismatches += oracle.mismatches;
         truth.unchecked += oracle.unchecked;
+        truth.at_seams += oracle.at_seams;
         truth.examples.extend(oracle.examples.iter().cloned());
+        truth
+            .missing_examples
+            .extend(oracle.missing_examples.iter().cloned());
         report.bench.cpu_share = report.bench.cpu_share.max(result.cpu_share);
     }
-    report.truth.given = has_truth;
+    report.truth.given = log.is_some();
     report.truth.missing_at_end = tally.missing_at_end;
     report.truth.unchecked += tally.unchecked;
     let clients = &mut report.clients;
@@ -478,16 +486,18 @@ fn fill(report: &mut Report, results: &[ThreadResult], has_truth: bool) -> Serie
         .series
         .of(super::series::Series::Latency)
         .is_some_and(|latency| !latency.is_empty());
-    report.bench.clock = match (measured, has_truth) {
-        (true, _) => "one clock: the origin's times are of this host",
-        (false, true) => "no latencies: the origin's times are not of this host's clock, or are not known",
-        (false, false) => "no latencies: without --truth the times of publication are not known",
-    }
-    .to_owned();
+    let why = log.map_or("without --truth no publish time is known", |log| {
+        log.timeless().map_or("nothing was measured", Timeless::words)
+    });
+    report.bench.clock = if measured {
+        "one clock: the origin's times are of this host".to_owned()
+    } else {
+        format!("{NO_CLOCK}{why}")
+    };
     tally.series
 }
 
-/// Says when the bench itself, or the host it shares, was the bottleneck (FAULTS 96).
+/// Says when the bench itself, or the host it shares, was the bottleneck (FAULTS 96), before all other notes.
 fn judge_bench(report: &mut Report) {
     let bench = &mut report.bench;
     let late_ms = bench.late_ms.p99.unwrap_or(0.0);
@@ -495,22 +505,25 @@ fn judge_bench(report: &mut Report) {
     let is_late = late_ms > LATE_MS;
     bench.saturated = bench.cpu_share >= BUSY_SHARE || (is_late && bench.cpu_share >= IDLE_SHARE);
     bench.host_busy = is_late && !bench.saturated;
+    let mut notes = Vec::new();
     if bench.saturated {
-        bench.notes.push(format!(
+        notes.push(format!(
             "the bench itself was the bottleneck: its busiest thread used {share:.0}% of a core and its timers were {late_ms:.1} ms late (p99), so times here are partly its own; take fewer clients, more --threads, or a host with idle cores"
         ));
     }
     if bench.host_busy {
-        bench.notes.push(format!(
+        notes.push(format!(
             "the host was too busy: timers of the bench were {late_ms:.1} ms late (p99) though its busiest thread used only {share:.0}% of a core, so times here are partly those of waiting for a core; end what else runs, or take a host with more cores"
         ));
     }
-    if bench.kernel_drops.is_some_and(|drops| drops > 0) {
-        let drops = bench.kernel_drops.unwrap_or(0);
-        bench.notes.push(format!(
-            "the kernel dropped {drops} datagrams at full receive buffers of this host"
+    if let Some(drops) = bench.kernel_drops.filter(|drops| *drops > 0) {
+        notes.push(format!(
+            "the kernel dropped {} datagrams at full receive buffers of this host",
+            count(drops)
         ));
     }
+    notes.append(&mut bench.notes);
+    bench.notes = notes;
 }
 
 const _: () = assert!(CLEAN_US >= super::swarm::WHOLE_AFTER_US);

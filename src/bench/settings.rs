@@ -220,7 +220,7 @@ pub struct LoadFlags {
     /// Missed: exit code 1
     #[arg(long, value_name = "BOUND")]
     pub threshold: Vec<String>,
-    /// Writes the report as JSON
+    /// Writes the report as JSON; - for standard output, the summary then goes to standard error
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 }

@@ -5,13 +5,13 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use crossbeam::channel::{Receiver, RecvTimeoutError};
 
 use super::settings::FlagError;
-use super::truth::TruthLog;
+use super::truth::{Timeless, TruthLog};
 use crate::limits::ARENA_FRAMES;
 use crate::net::clock::{host_clock_id, monotonic_us};
 use crate::node::origin::Truth;
@@ -43,6 +43,10 @@ pub enum TruthSource {
 const GLANCE: Duration = Duration::from_millis(20);
 /// Pause before connecting again.
 const AGAIN: Duration = Duration::from_millis(200);
+/// The same in the first seconds after a connection was lost: an origin that comes back is met before its relay, whose
+/// pauses are longer, has shown a tick of it to anybody.
+const SOON: Duration = Duration::from_millis(10);
+const SOON_FOR: Duration = Duration::from_secs(10);
 /// How far a recording is played ahead of what was asked for, microseconds.
 const AHEAD_US: u64 = 500_000;
 
@@ -98,18 +102,23 @@ struct Followed {
 
 fn subscribe(addr: &str, token: Vec<u8>, log: &TruthLog) {
     let mut subscriber = Subscriber::with_flags(token, OBSERVER);
-    let mut followed = None;
+    let (mut followed, mut lost_at) = (None, None);
     while !log.is_stopped() {
         match connect(addr) {
             Ok(stream) => {
                 // It is tried again whatever ended it.
+                let before = log.pushed();
                 let _ = follow(stream, &mut subscriber, &mut followed, log);
                 subscriber.disconnected(&mut Vec::new());
                 log.note_gap();
+                if log.pushed() > before {
+                    lost_at = Some(Instant::now());
+                }
             }
             Err(text) => log.note_trouble(text, false),
         }
-        std::thread::sleep(AGAIN);
+        let is_fresh = lost_at.is_some_and(|at| at.elapsed() < SOON_FOR);
+        std::thread::sleep(if is_fresh { SOON } else { AGAIN });
     }
 }
 
@@ -168,7 +177,7 @@ fn take(event: SubscriberEvent, followed: &mut Option<Followed>, log: &TruthLog)
             match followed {
                 Some(followed) if stream.continued => followed.one_clock = one_clock,
                 _ => {
-                    log.begin_stream();
+                    log.join_stream();
                     let quarantine = u32::try_from(ARENA_FRAMES).unwrap_or(u32::MAX);
                     let world = World::new(stream.schema, 1, quarantine);
                     *followed = Some(Followed {
@@ -191,6 +200,11 @@ fn take(event: SubscriberEvent, followed: &mut Option<Followed>, log: &TruthLog)
             *tick = tick.next();
             if let Some(frame) = world.advance(*tick, &update) {
                 let published_us = Some(update.published_us).filter(|at| *at > 0 && *one_clock);
+                if update.published_us == 0 {
+                    log.note_timeless(Timeless::NotSent);
+                } else if !*one_clock {
+                    log.note_timeless(Timeless::OtherClock);
+                }
                 log.push(monotonic_us(), frame, published_us);
             }
         }
@@ -203,6 +217,7 @@ fn take(event: SubscriberEvent, followed: &mut Option<Followed>, log: &TruthLog)
 
 /// Plays a recording as far as somebody asks, as an origin that started it anew for each stream.
 fn play(world: &TraceWorld, log: &TruthLog) {
+    log.note_timeless(Timeless::Recording);
     let mut stream = 0;
     // The log forgets by a clock that goes with the recording.
     let mut clock_us = 0;
@@ -241,7 +256,6 @@ fn play(world: &TraceWorld, log: &TruthLog) {
 mod tests {
     use super::*;
     use crate::bench::truth::TruthReader;
-    use std::time::Instant;
 
     fn until(log: &Arc<TruthLog>, mut reached: impl FnMut(&TruthReader) -> bool) -> bool {
         let (mut reader, begun) = (TruthReader::new(Arc::clone(log)), Instant::now());

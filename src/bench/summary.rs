@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use super::farewell;
 use super::report::{Report, Spread};
+use super::run::NO_CLOCK;
+use super::verdict::overload;
 
 /// The summary, several lines.
 #[must_use]
@@ -65,11 +67,14 @@ pub fn summary(report: &Report) -> String {
             }),
         "what one client is sent, sealed",
     );
-    row(
-        "latency",
-        millis(report.latency_ms),
-        "origin publishes to client has decoded",
-    );
+    match report.bench.clock.strip_prefix(NO_CLOCK) {
+        Some(why) => row("latency", format!("unknown: {why}"), ""),
+        None => row(
+            "latency",
+            millis(report.latency_ms),
+            "origin publishes to client has decoded",
+        ),
+    }
     row(
         "gap",
         millis(report.gap_ms),
@@ -117,14 +122,31 @@ pub fn summary(report: &Report) -> String {
     row(
         "missing at end",
         checked(truth.missing_at_end),
-        "entities some client lacks after a second of clean network",
+        "entities some client lacks or shows older than the clean time",
     );
+    if truth.unchecked > 0 {
+        row(
+            "unchecked",
+            count(truth.unchecked),
+            "records whose tick of the origin never reached the bench",
+        );
+    }
+    if truth.at_seams > 0 {
+        row(
+            "at seams",
+            count(truth.at_seams),
+            "records of a restarted origin's first ticks, sent before the bench's own subscription was back",
+        );
+    }
     if let Some(per_cpu) = report.relay.packets_per_cpu_s {
         row(
             "relay",
             format!("{} packets/cpu-s", count(per_cpu as u64)),
             "what one core of the relay sends",
         );
+    }
+    for note in &report.bench.notes {
+        let _ = writeln!(out, "  note: {note}");
     }
     for (times, words) in &ended {
         let _ = writeln!(
@@ -133,28 +155,47 @@ pub fn summary(report: &Report) -> String {
             count(*times)
         );
     }
-    for note in &report.bench.notes {
-        let _ = writeln!(out, "  note: {note}");
-    }
-    for example in report.truth.examples.iter().take(3) {
+    for example in truth.examples.iter().take(3) {
         let _ = writeln!(out, "  mismatch: {example}");
     }
-    for failure in &report.verdict.failed {
-        let _ = writeln!(out, "  failed: {failure}");
+    for example in truth.missing_examples.iter().take(3) {
+        let _ = writeln!(out, "  missing: {example}");
     }
-    let verdict = match (report.verdict.ok, truth.given) {
-        (true, true) => "ok: every client saw exactly what the origin published",
+    let failure = if report.verdict.inconclusive {
+        "not met"
+    } else {
+        "failed"
+    };
+    for text in &report.verdict.failed {
+        let _ = writeln!(out, "  {failure}: {text}");
+    }
+    let _ = writeln!(out, "  {}", verdict(report));
+    // A row without a sense ends with its value.
+    out.lines().fold(String::with_capacity(out.len()), |text, line| {
+        text + line.trim_end() + "\n"
+    })
+}
+
+/// The last line.
+fn verdict(report: &Report) -> String {
+    let verdict = &report.verdict;
+    match (verdict.ok, report.truth.given) {
+        (true, true) => "ok: every client saw exactly what the origin published".to_owned(),
         (true, false) => {
             "ok as far as it goes: what clients saw was not compared with the origin (--truth says where it is)"
+                .to_owned()
         }
-        (false, _) => "FAILED: see above",
-    };
-    let _ = writeln!(out, "  {verdict}");
-    out
+        (false, _) if verdict.inconclusive => format!(
+            "INCONCLUSIVE: this host could not keep up, so what is not met says nothing of the relay ({}): take fewer clients, or an idle host",
+            overload(report).unwrap_or_default()
+        ),
+        (false, _) => "FAILED: see above".to_owned(),
+    }
 }
 
 /// A number with its thousands apart.
-fn count(value: u64) -> String {
+#[must_use]
+pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -204,6 +245,51 @@ mod tests {
         assert!(!blind.contains("exactly what"), "{blind}");
         report.truth.given = true;
         assert!(summary(&report).contains("ok: every client"));
+    }
+
+    /// What spoiled a run comes first, what it spoiled is no mismatch, and no line is too long to read.
+    #[test]
+    fn an_inconclusive_run_says_why() {
+        let mut report = Report::default();
+        report.truth.given = true;
+        (report.truth.missing_at_end, report.truth.unchecked) = (3, 1234);
+        report.truth.missing_examples =
+            vec!["client 7, at the end: entity 2#0 is shown as of 1.000 s".to_owned()];
+        report.bench.kernel_drops = Some(4321);
+        report.bench.notes = vec!["the kernel dropped 4 321 datagrams".to_owned()];
+        report.verdict.inconclusive = true;
+        report.verdict.failed = vec!["truth.missing_at_end is 3, must be 0".to_owned()];
+        let text = summary(&report);
+        let order = [
+            "\n  note: the kernel",
+            "\n  missing: client 7",
+            "\n  not met: truth.miss",
+            "\n  INCONCLUSIVE: this host could not keep up, so ",
+        ];
+        let places: Vec<Option<usize>> = order.iter().map(|words| text.find(words)).collect();
+        assert!(
+            places.iter().all(Option::is_some) && places.is_sorted(),
+            "{places:?} {text}"
+        );
+        assert!(!text.contains("mismatch:") && !text.contains("FAILED"), "{text}");
+        assert!(
+            text.contains("unchecked          1 234") && text.contains("dropped 4 321 datagrams):"),
+            "{text}"
+        );
+        assert!(text.lines().all(|line| line.len() < 200), "{text}");
+    }
+
+    /// A latency that is not known says why.
+    #[test]
+    fn an_unknown_latency_says_why() {
+        use crate::bench::truth::Timeless;
+        let mut report = Report::default();
+        report.bench.clock = format!("{NO_CLOCK}{}", Timeless::NotSent.words());
+        let text = summary(&report);
+        assert!(
+            text.contains("latency            unknown: the origin sends no publish time\n"),
+            "{text}"
+        );
     }
 
     /// Why clients went is said, not only how often they came back.

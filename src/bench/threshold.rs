@@ -171,7 +171,7 @@ pub struct Figure {
 }
 
 /// Groups of the report that are no figures.
-const NOT_FIGURES: [&str; 13] = [
+const NOT_FIGURES: [&str; 14] = [
     "version",
     "command",
     "target",
@@ -185,6 +185,7 @@ const NOT_FIGURES: [&str; 13] = [
     "notes",
     "clock",
     "examples",
+    "missing_examples",
 ];
 /// Groups whose name may be left out.
 const SHORT: [&str; 3] = ["truth_", "clients_", "packets_"];

@@ -70,8 +70,11 @@ impl EventTrail {
                 if now_us.saturating_sub(*came_us) < UNKNOWN_AFTER_US {
                     return;
                 }
+                // One of a time before the stream was joined was published unseen.
+                let joined = stream.and_then(|stream| reader.joined(stream));
+                let unseen = joined.is_some_and(|first| event.at_us <= first.server_us());
                 self.waiting.pop_front();
-                self.counts.unknown += 1;
+                self.counts.unknown += u64::from(!unseen);
                 continue;
             };
             let came_us = *came_us;

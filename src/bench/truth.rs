@@ -7,7 +7,7 @@
 //! share a time.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::state::entity::Entity;
@@ -18,6 +18,10 @@ use crate::state::update::Event;
 
 /// Frames kept at the most, whatever their age.
 const FRAMES_MAX: usize = 4096;
+/// How long a stream may have run before it was joined here, server microseconds.
+const JOINED_WITHIN_US: u64 = 5_000_000;
+/// How long a stream may have gone on after the last frame that came of it, server microseconds.
+const TAIL_US: u64 = 1_000_000;
 
 /// One frame of the truth.
 #[derive(Clone, Debug)]
@@ -32,6 +36,8 @@ pub struct TruthFrame {
     pub events_before: u64,
     /// True when frames before this one may be missing here.
     pub after_gap: bool,
+    /// True when it is the first one seen of a stream that had begun before.
+    pub joined: bool,
     /// The world.
     pub frame: Arc<Frame>,
 }
@@ -50,7 +56,33 @@ struct Ring {
     stream: u32,
     events: u64,
     gap: bool,
+    joined: bool,
     wanted: Option<(u32, u64)>,
+}
+
+/// Why the times of publication are not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeless {
+    /// They are read from a clock of another host.
+    OtherClock,
+    /// The origin sends none.
+    NotSent,
+    /// A recording has none.
+    Recording,
+}
+
+impl Timeless {
+    const ALL: [Timeless; 3] = [Timeless::OtherClock, Timeless::NotSent, Timeless::Recording];
+
+    /// In words.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Timeless::OtherClock => "the origin's times are not of this host's clock",
+            Timeless::NotSent => "the origin sends no publish time",
+            Timeless::Recording => "a recording tells no publish time",
+        }
+    }
 }
 
 /// Why the truth does not come.
@@ -69,6 +101,8 @@ pub struct TruthLog {
     trouble: Mutex<Option<Trouble>>,
     pushed: AtomicU64,
     entities_max: AtomicU64,
+    /// Ordinal of a [`Timeless`], from 1; 0 where none was noted.
+    timeless: AtomicUsize,
     stopped: AtomicBool,
 }
 
@@ -82,6 +116,7 @@ impl TruthLog {
             trouble: Mutex::default(),
             pushed: AtomicU64::new(0),
             entities_max: AtomicU64::new(0),
+            timeless: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
         })
     }
@@ -106,11 +141,32 @@ impl TruthLog {
             .clone()
     }
 
-    /// A new stream begins.
+    /// A new stream begins, of which every frame will come.
     pub fn begin_stream(&self) {
         let mut ring = self.ring();
         ring.stream += 1;
-        ring.gap = false;
+        (ring.gap, ring.joined) = (false, false);
+    }
+
+    /// Another stream is joined: its frames before the next one, and the last ones of the stream before it, may never
+    /// come.
+    pub fn join_stream(&self) {
+        self.begin_stream();
+        self.ring().joined = true;
+    }
+
+    /// Keeps why times of publication are not known.
+    pub fn note_timeless(&self, why: Timeless) {
+        let ordinal = Timeless::ALL.iter().position(|other| *other == why);
+        self.timeless
+            .store(ordinal.map_or(0, |at| at + 1), Ordering::Relaxed);
+    }
+
+    /// Why times of publication are not known, where that was noted.
+    #[must_use]
+    pub fn timeless(&self) -> Option<Timeless> {
+        let ordinal = self.timeless.load(Ordering::Relaxed);
+        Timeless::ALL.get(ordinal.checked_sub(1)?).copied()
     }
 
     /// Frames may be missing before the next one.
@@ -123,6 +179,7 @@ impl TruthLog {
         let mut ring = self.ring();
         let number = self.pushed.load(Ordering::Relaxed) + 1;
         let (events_before, after_gap) = (ring.events, core::mem::take(&mut ring.gap));
+        let joined = core::mem::take(&mut ring.joined);
         ring.events += frame.events.len() as u64;
         self.entities_max
             .fetch_max(frame.live() as u64, Ordering::Relaxed);
@@ -135,6 +192,7 @@ impl TruthLog {
                 published_us,
                 events_before,
                 after_gap,
+                joined,
                 frame,
             },
         ));
@@ -254,18 +312,43 @@ impl TruthReader {
         let from = self
             .frames
             .partition_point(|frame| (frame.stream, frame.server_us()) < (stream, server_us));
-        match (
-            from.checked_sub(1).and_then(|before| self.frames.get(before)),
-            self.frames.get(from),
-        ) {
+        let before = from.checked_sub(1).and_then(|before| self.frames.get(before));
+        match (before, self.frames.get(from)) {
             (_, Some(after)) if after.stream == stream && after.after_gap => Absence::Unknown,
             (Some(before), Some(after)) if before.stream == stream && after.stream == stream => {
                 Absence::Never
             }
             (_, None) => Absence::NotYet,
             // Before the first frame known of its stream, or past the last of a stream that ended.
+            _ if self.seam(stream, server_us).is_some() => Absence::AtSeam,
             _ => Absence::Unknown,
         }
+    }
+
+    /// The frame nearest to a time at the seam of two streams: shortly before a stream was joined here, or shortly
+    /// after the last frame that came of the one before it. `None` for any other time.
+    #[must_use]
+    pub fn seam(&self, stream: u32, server_us: u64) -> Option<&TruthFrame> {
+        let from = self
+            .frames
+            .partition_point(|frame| (frame.stream, frame.server_us()) < (stream, server_us));
+        let after = self.frames.get(from)?;
+        if after.stream == stream {
+            let near = after.joined && after.server_us() - server_us <= JOINED_WITHIN_US;
+            return near.then_some(after);
+        }
+        let before = self.frames.get(from.checked_sub(1)?)?;
+        let near = before.stream == stream && server_us - before.server_us() <= TAIL_US;
+        (near && after.joined).then_some(before)
+    }
+
+    /// The first frame that came of a stream that had begun before.
+    #[must_use]
+    pub fn joined(&self, stream: u32) -> Option<&TruthFrame> {
+        let from = self.frames.partition_point(|frame| frame.stream < stream);
+        self.frames
+            .get(from)
+            .filter(|frame| frame.stream == stream && frame.joined)
     }
 
     /// Streams of which frames are known, newest first.
@@ -317,6 +400,8 @@ pub enum Absence {
     NotYet,
     /// The origin never published it.
     Never,
+    /// The origin may have published it while it changed from one stream to another, and this subscription was away.
+    AtSeam,
     /// It is too old, or was missed here.
     Unknown,
 }

@@ -14,13 +14,13 @@ use crate::bench::merge::merge;
 use crate::bench::report::Report;
 use crate::bench::run::{self, Glance, Plan, Target};
 use crate::bench::settings::{FlagError, LinkFlags, LoadFlags, TargetFlags};
-use crate::bench::summary::summary;
+use crate::bench::summary::{count, summary};
 use crate::bench::threshold;
 use crate::impairment::settings::ImpairmentSettings;
 
 /// Flags.
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXAMPLES, after_long_help = long_help(), args_conflicts_with_subcommands = true)]
+#[command(after_help = short_help(), after_long_help = long_help(), args_conflicts_with_subcommands = true)]
 pub struct Args {
     #[command(subcommand)]
     merge: Option<Subcommand>,
@@ -54,14 +54,17 @@ struct Merge {
 const EXAMPLES: &str = "\
 Examples:
   ackline bench --clients 2000 --seconds 30
-  ackline bench --relay 10.0.0.5:7777 --admin 10.0.0.5:8000 --truth 10.0.0.4:7700 --clients 1000 --seconds 60
+  ackline bench --relay 10.0.0.5:7777 --admin 10.0.0.5:8000 --truth 10.0.0.4:7700
   ackline bench --clients 500 --seconds 20 --loss 5% --delay-ms 40 --churn 10 --report report.json
   ackline bench --clients 200 --threshold 'latency_p99<20ms' --threshold 'fallbacks==0'
   ackline bench merge host-a.json host-b.json --report sum.json
 
-Without --relay it starts an origin and a relay of its own; a recording goes round for ever, a scene publishes
-20 ticks a second unless told otherwise. Exit code 0 when every check held, 1 when one failed, 2 for wrong
-flags. Figures for --threshold: see --help.";
+Without --relay it starts an origin and a relay of its own; a recording goes round for ever. \
+Exit code 0 when every check held, 1 when one failed or the host could not keep up, 2 for wrong flags.";
+
+fn short_help() -> String {
+    format!("{EXAMPLES}\n\nFigures for --threshold: ackline bench --help lists them.")
+}
 
 fn long_help() -> String {
     format!(
@@ -117,8 +120,16 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     conclude(&report, load.report.as_deref())
 }
 
+/// True for `-`, which means standard output as everywhere; the summary is then told on standard error.
+fn is_output(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
 /// Refuses a report that could not be written, before the run rather than after it.
 pub(super) fn writable(file: &Path) -> Result<(), UsageError> {
+    if is_output(file) {
+        return Ok(());
+    }
     let is_new = !file.exists();
     let opened = std::fs::OpenOptions::new().append(true).create(true).open(file);
     match opened {
@@ -135,9 +146,6 @@ pub(super) fn writable(file: &Path) -> Result<(), UsageError> {
     }
 }
 
-/// Ticks a second of a scene unless told otherwise.
-const SCENE_HZ: f64 = 20.0;
-
 /// An origin of this process, which never ends by itself, and a relay.
 pub(super) fn local(mut source: SourceArgs, seed: u64) -> Result<Target, UsageError> {
     if let Some(path) = source.trace.as_ref().filter(|path| !path.exists()) {
@@ -148,7 +156,6 @@ pub(super) fn local(mut source: SourceArgs, seed: u64) -> Result<Target, UsageEr
     }
     source.check()?;
     source.repeat = source.trace.is_some();
-    source.hz.get_or_insert(SCENE_HZ);
     source.source(seed).map(Target::Local)
 }
 
@@ -203,15 +210,27 @@ fn headline(plan: &Plan) -> String {
 
 /// Prints the summary, writes the report.
 pub(super) fn conclude(report: &Report, file: Option<&Path>) -> anyhow::Result<Outcome> {
-    say!("{}", summary(report).trim_end());
-    if let Some(file) = file {
-        write(report, file)?;
+    let summary = summary(report);
+    match file {
+        Some(file) if is_output(file) => {
+            eprint!("{summary}");
+            say!("{}", report.to_json()?.trim_end());
+        }
+        Some(file) => {
+            say!("{}", summary.trim_end());
+            write(report, file)?;
+        }
+        None => say!("{}", summary.trim_end()),
     }
-    Ok(if report.verdict.ok {
+    Ok(outcome(report))
+}
+
+fn outcome(report: &Report) -> Outcome {
+    if report.verdict.ok {
         Outcome::Success
     } else {
         Outcome::Failed
-    })
+    }
 }
 
 fn write(report: &Report, file: &Path) -> anyhow::Result<()> {
@@ -238,11 +257,7 @@ fn run_merge(args: &Merge) -> anyhow::Result<Outcome> {
         Some(file) => conclude(&sum, Some(file)),
         None => {
             say!("{}", sum.to_json()?.trim_end());
-            Ok(if sum.verdict.ok {
-                Outcome::Success
-            } else {
-                Outcome::Failed
-            })
+            Ok(outcome(&sum))
         }
     }
 }
@@ -283,7 +298,8 @@ impl Progress {
             }
         }
         let passed = glance.seconds - self.last.seconds;
-        if passed < 1.0 {
+        let is_last = glance.seconds >= glance.of_seconds && passed > 0.0;
+        if passed < 1.0 && !is_last {
             return;
         }
         let packets_per_s = (glance.packets - self.last.packets) as f64 / passed;
@@ -293,8 +309,13 @@ impl Progress {
             ""
         };
         let text = format!(
-            "{:.0}/{:.0} s  {} joined  {packets_per_s:.0} packets/s  {} records checked  {} mismatches{silence}",
-            glance.seconds, glance.of_seconds, glance.joined, glance.records, glance.mismatches
+            "{:.0}/{:.0} s  {} joined  {} packets/s  {} records checked  {} mismatches{silence}",
+            glance.seconds,
+            glance.of_seconds,
+            count(glance.joined),
+            count(packets_per_s as u64),
+            count(glance.records),
+            count(glance.mismatches)
         );
         match &self.bar {
             Some(bar) => {

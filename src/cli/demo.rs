@@ -23,16 +23,16 @@ pub struct Args {
 }
 
 const EXAMPLES: &str = "\
-Without any argument: 100 clients watch 901 tumbling cubes for 8 seconds. The links lose 5% both ways, unless a flag
+Without any argument: 100 clients watch 901 tumbling cubes for 8 seconds. The links lose 5% both ways, unless a flag \
 says what they do: --loss 0 for a clean network.
 
 Examples:
   ackline demo
-  ackline demo --trace match.jsonl.zst --clients 64 --seconds 20 --loss 10% --delay-ms 60 --jitter-ms 20
+  ackline demo --trace match.jsonl.zst --clients 64 --loss 10% --delay-ms 60 --jitter-ms 20
   ackline demo --entities 200 --hz 60 --report report.json --threshold 'latency_p99<20ms'
 
-A recording goes round for ever, a scene publishes 20 ticks a second unless told otherwise.
-Exit code 0 when every check held, 1 when one failed, 2 for wrong flags.";
+A recording goes round for ever. Figures for --threshold: ackline bench --help lists them. \
+Exit code 0 when every check held, 1 when one failed or the host could not keep up, 2 for wrong flags.";
 
 /// Runs it.
 ///

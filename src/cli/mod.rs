@@ -66,13 +66,17 @@ pub enum Outcome {
 #[error("{0}")]
 pub struct UsageError(pub String);
 
-/// Prints a line to standard output. Where nobody reads it any more (`ackline demo | head`), or the disk is full,
-/// the program ends with 1: there is nobody left to tell.
+/// Prints a line to standard output. Where nobody reads it any more (`ackline sim | head`) nothing is lost, and the
+/// exit code is the run's own; where it cannot be written, to a full disk, the program ends with 1.
 fn print_line(line: std::fmt::Arguments<'_>) {
-    use std::io::Write;
+    use std::io::{ErrorKind, Write};
     let mut out = std::io::stdout().lock();
-    if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
-        std::process::exit(1);
+    match writeln!(out, "{line}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            eprintln!("ackline: standard output cannot be written to: {error}");
+            std::process::exit(1);
+        }
+        _ => {}
     }
 }
 

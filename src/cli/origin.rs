@@ -12,11 +12,15 @@ use crate::node::settings::LogFormat;
 use crate::node::signals::{Signal, Signals};
 use crate::node::source::SPEEDS;
 
+/// Ticks of a scene a second unless told otherwise: what two cores carry to some hundred clients.
+#[cfg(feature = "scenes")]
+const SCENE_HZ: f64 = 20.0;
+
 const EXAMPLES: &str = "\
 Without --trace it simulates the scene \"cubes\".
 
 Examples:
-  ackline origin --scene cubes --entities 901 --hz 60
+  ackline origin --scene cubes --entities 200 --hz 60
   ackline origin --trace match.jsonl.zst --loop
   ackline origin --trace match.jsonl.zst --speed 2 --listen 0.0.0.0:7700";
 
@@ -38,7 +42,7 @@ pub struct SourceArgs {
     /// Entities of the scene [default: the scene's own number]
     #[arg(long, value_name = "N", value_parser = any_whole)]
     pub entities: Option<usize>,
-    /// Ticks of the scene a second [default: 60]
+    /// Ticks of the scene a second [default: 20]
     #[arg(long, value_name = "H", value_parser = any_real)]
     pub hz: Option<f64>,
 }
@@ -93,10 +97,9 @@ impl SourceArgs {
                 .map_err(|error| UsageError(format!("--scene: {error}")))?,
             None => SceneKind::Cubes,
         };
-        let hz = self.hz.unwrap_or(SceneSettings::default().hz);
         let settings = SceneSettings {
             entities: self.entities,
-            hz,
+            hz: self.hz.unwrap_or(SCENE_HZ),
             seed,
         };
         Ok(OriginSource::Scene { kind, settings })
@@ -117,7 +120,7 @@ pub struct Args {
     #[command(flatten)]
     source: SourceArgs,
     /// Seed of the scene
-    #[arg(long, value_name = "K", default_value_t = 0, value_parser = whole(0..=u64::MAX))]
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
     seed: u64,
     /// TCP address for relays
     #[arg(

@@ -11,10 +11,10 @@ use crate::node::settings::{PartialSettings, RelaySettings};
 use crate::node::signals::{Signal, Signals};
 
 const EXAMPLES: &str = "\
-Each setting is a flag, an ACKLINE_* variable and a key of the TOML file; a flag beats the variable, the variable
+Each setting is a flag, an ACKLINE_* variable and a key of the TOML file; a flag beats the variable, the variable \
 the file, the file the default.
 
-SIGTERM or SIGINT drains and ends, a second one ends at once. SIGHUP reads --config again: log and drain_deadline_s
+SIGTERM or SIGINT drains and ends, a second one ends at once. SIGHUP reads --config again: log and drain_deadline_s \
 take effect, what else changed is named and needs a restart; a file with a fault changes nothing.
 
 Examples:

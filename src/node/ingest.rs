@@ -153,13 +153,19 @@ impl Ingest {
             Waited::Stopped => return Ended::Stopped,
             Waited::Done(Ok(socket)) => socket,
             Waited::Done(Err(error)) => {
-                let text = match error.kind() {
-                    io::ErrorKind::ConnectionRefused => format!(
-                        "the upstream {place} refuses connections: nothing listens there; it is tried again"
+                let (result, text) = match error.kind() {
+                    io::ErrorKind::ConnectionRefused => (
+                        Connect::ConnectionRefused,
+                        format!(
+                            "the upstream {place} refuses connections: nothing listens there; it is tried again"
+                        ),
                     ),
-                    _ => format!("the upstream {place} cannot be reached: {error}; it is tried again"),
+                    _ => (
+                        Connect::Unreachable,
+                        format!("the upstream {place} cannot be reached: {error}; it is tried again"),
+                    ),
                 };
-                self.failed(Connect::Unreachable, &text);
+                self.failed(result, &text);
                 return Ended::Failed;
             }
             Waited::TimeUp => {
@@ -167,7 +173,7 @@ impl Ingest {
                 let text = format!(
                     "the upstream {place} does not answer within {seconds} s: unreachable, or packets to it are dropped; it is tried again"
                 );
-                self.failed(Connect::Unreachable, &text);
+                self.failed(Connect::Unanswered, &text);
                 return Ended::Failed;
             }
         };

@@ -42,18 +42,24 @@ pub enum Connect {
     Connected,
     /// The name has no address now.
     Unresolved,
-    /// Nobody answers at the address.
+    /// There is no way to the address.
     Unreachable,
-    /// One of the two sides refused the other.
+    /// The address's host is there, and nothing listens at the port.
+    ConnectionRefused,
+    /// Nothing came back in time.
+    Unanswered,
+    /// It was an origin, and one of the two sides refused the other.
     Refused,
 }
 
 impl Connect {
     /// Every result.
-    pub const ALL: [Connect; 4] = [
+    pub const ALL: [Connect; 6] = [
         Connect::Connected,
         Connect::Unresolved,
         Connect::Unreachable,
+        Connect::ConnectionRefused,
+        Connect::Unanswered,
         Connect::Refused,
     ];
 
@@ -64,6 +70,8 @@ impl Connect {
             Connect::Connected => "connected",
             Connect::Unresolved => "unresolved",
             Connect::Unreachable => "unreachable",
+            Connect::ConnectionRefused => "connection_refused",
+            Connect::Unanswered => "unanswered",
             Connect::Refused => "refused",
         }
     }

@@ -13,14 +13,20 @@ impl LogFilter {
     /// Logs by another filter from now on; false where it is no filter, or the log is not ours.
     #[must_use]
     pub fn set(&self, filter: &str) -> bool {
-        EnvFilter::try_new(filter).is_ok_and(|filter| (self.0)(filter))
+        EnvFilter::builder()
+            .with_regex(false)
+            .parse(filter)
+            .is_ok_and(|filter| (self.0)(filter))
     }
 }
 
 /// Begins to log; once a process. A later call changes nothing.
 pub fn begin(filter: &str, format: LogFormat) -> LogFilter {
     // Settings were checked; a filter that is refused all the same leaves the common level.
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::builder()
+        .with_regex(false)
+        .parse(filter)
+        .unwrap_or_else(|_| EnvFilter::new("info"));
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)

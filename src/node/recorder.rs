@@ -53,7 +53,8 @@ impl RelayRecorder {
         }
     }
 
-    /// Everything as Prometheus text, version 0.0.4.
+    /// Everything as Prometheus text, version 0.0.4: families by name, the series of each by their labels, so that two
+    /// scrapes can be compared line by line.
     #[must_use]
     pub fn render(&self) -> String {
         let mut text = self.handle.render();
@@ -65,7 +66,7 @@ impl RelayRecorder {
             members.iter().for_each(|member| member.render(name, &mut text));
             text.push('\n');
         }
-        text
+        sorted(&text)
     }
 
     /// Keeps the exporter's own tables small; to be called every few seconds.
@@ -184,9 +185,62 @@ impl HistogramFn for Buckets {
     }
 }
 
+/// The text with its families in the order of their names, and of each counter and gauge the series in the order of
+/// their labels. The lines of a histogram keep theirs: its buckets rise.
+fn sorted(text: &str) -> String {
+    let name = |family: &str| family.split(' ').nth(2).unwrap_or_default().to_owned();
+    let mut families: Vec<&str> = text.split_terminator("\n\n").collect();
+    families.sort_by_cached_key(|family| name(family));
+    let mut out = String::with_capacity(text.len() + 2);
+    for family in families {
+        let mut lines: Vec<&str> = family.lines().collect();
+        let head = lines.partition_point(|line| line.starts_with('#'));
+        let is_histogram = lines[..head].iter().any(|line| line.ends_with(" histogram"));
+        if !is_histogram {
+            lines[head..].sort_unstable();
+        }
+        for line in lines {
+            out.push_str(line);
+            out.push('\n');
+        }
+        out.push('\n');
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Families and series are in order, whatever the order of the tables behind them; buckets rise.
+    #[test]
+    fn what_is_served_is_in_order() {
+        let recorder = recorder();
+        metrics::with_local_recorder(&recorder, || {
+            for name in ["z_total", "a_total", "m_total"] {
+                metrics::describe_counter!(name, "Words, in no order.");
+                for reason in ["late", "early", "never", "always"] {
+                    metrics::counter!(name, "reason" => reason).increment(1);
+                }
+            }
+            let _ = metrics::histogram!("t_seconds", "shard" => "0");
+            metrics::gauge!("b_now").set(2.0);
+        });
+        let text = recorder.render();
+        let families: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+            .collect();
+        assert_eq!(families, ["a_total", "b_now", "m_total", "t_seconds", "z_total"]);
+        let series: Vec<&str> = text.lines().filter(|line| line.starts_with("m_total{")).collect();
+        assert!(series.len() == 4 && series.is_sorted(), "{text}");
+        let bounds: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.split("le=\"").nth(1)?.split('"').next())
+            .collect();
+        assert_eq!(bounds, ["0.001", "0.01", "0.1", "+Inf"]);
+        assert_eq!(text, recorder.render());
+    }
 
     fn recorder() -> RelayRecorder {
         RelayRecorder::new(|name| (name == "t_seconds").then(|| vec![0.001, 0.01, 0.1]))

@@ -289,7 +289,10 @@ impl RelaySettings {
                 });
             }
         }
-        if let Err(error) = tracing_subscriber::EnvFilter::try_new(&self.log) {
+        if let Err(error) = tracing_subscriber::EnvFilter::builder()
+            .with_regex(false)
+            .parse(&self.log)
+        {
             let fault = format!("log {:?} is no filter ({error}): give for example info", self.log);
             return Err(OutOfBounds { key: "log", fault });
         }
@@ -305,11 +308,11 @@ impl RelaySettings {
             upstream_token: None,
             ..self.shown()
         })?;
-        if !self.upstream_token.is_empty() {
-            text.push_str(
-                "# upstream_token is set, and is not shown: put it here, or into ACKLINE_UPSTREAM_TOKEN\n",
-            );
-        }
+        text.push_str(if self.upstream_token.is_empty() {
+            "# upstream_token = \"\"\n"
+        } else {
+            "# upstream_token is set, and is not shown: put it here, or into ACKLINE_UPSTREAM_TOKEN\n"
+        });
         Ok(text)
     }
 
@@ -370,7 +373,11 @@ fn fault_of(key: Option<&str>, message: &str) -> String {
         return format!("there is no key {unknown}{hint}{end} ackline relay --print-config shows every key");
     }
     let Some((key, wish)) = key.and_then(|key| Some((key, wish_of(key)?))) else {
-        return message.to_owned();
+        // What was given is not told: it may be a secret under a key spelled in another way.
+        return match message.split_once(": ") {
+            Some((what @ ("invalid type" | "invalid value"), _)) => what.to_owned(),
+            _ => message.to_owned(),
+        };
     };
     if key == "upstream_token" {
         // The message would tell the secret.
@@ -402,7 +409,7 @@ impl PartialSettings {
                 .lines()
                 .nth(line - 1)
                 .and_then(|line| line.split_once('='))
-                .map(|(key, _)| key.trim());
+                .map(|(key, _)| key.trim().trim_matches(['"', '\'']));
             let message = error.message().lines().collect::<Vec<_>>().join(" ");
             SettingsError {
                 place: format!("{name}, line {line}"),

@@ -16,6 +16,7 @@ use super::fuse::Fuse;
 use super::metrics::ShardMetrics;
 use super::outbox::BatchOutbox;
 use super::post::{Letter, Post};
+use super::pressure::Pressure;
 use super::roster::RosterQuery;
 use super::shelf::{Shelf, Shelved};
 use super::status::RelayStatus;
@@ -62,6 +63,7 @@ pub struct ShardLoop {
     newest: Option<Tick>,
     taken_us: u64,
     looped: LoopCounters,
+    pressure: Pressure,
     draining: bool,
     timers_due_us: u64,
     export_due_us: u64,
@@ -85,6 +87,7 @@ impl ShardLoop {
             newest: None,
             taken_us: 0,
             looped: LoopCounters::default(),
+            pressure: Pressure::default(),
             draining: false,
             timers_due_us: 0,
             export_due_us: 0,
@@ -215,9 +218,12 @@ impl ShardLoop {
         let Some(last) = self.frames.last() else { return };
         (self.newest, self.taken_us) = (Some(last.frame.tick), last.taken_us);
         self.looped.lapped += u64::from(lapped);
-        let superseded = self.frames.len() - 1 + usize::from(self.shard.unserved() > 0);
+        let behind = self.shard.unserved();
+        let superseded = self.frames.len() - 1 + usize::from(behind > 0);
         if self.shard.open() > 0 {
             self.looped.overruns += superseded as u64;
+            self.pressure
+                .note(self.frames.len() as u64, superseded as u64, behind as u64);
         }
         for shelved in self.frames.drain(..) {
             self.shard.publish(Arc::clone(&shelved.frame), &shelved.schema);
@@ -263,6 +269,9 @@ impl ShardLoop {
     }
 
     fn export(&mut self, now_us: u64) {
+        if let Some(sentence) = self.pressure.complaint(now_us, self.index) {
+            tracing::warn!("{sentence}");
+        }
         self.looped.bytes = self.outbox.bytes();
         self.looped.kernel_drops = self.socket.kernel_drops().unwrap_or(0);
         self.looped.lateness.age(now_us);

@@ -284,7 +284,7 @@ impl fmt::Display for Figures {
         } = self;
         writeln!(
             f,
-            "{runs} runs, {sessions} sessions, {hours:.2} client-hours, {stream_epochs} stream epochs"
+            "runs {runs}, sessions {sessions}, client-hours {hours:.2}, stream epochs {stream_epochs}"
         )?;
         let Figures {
             datagrams_down,

@@ -146,7 +146,7 @@ fn one_wrong_field_is_one_mismatch() {
         (40, 1, 0),
         "{counts:?}"
     );
-    let told = "client 7: entity 2#0 at 450000 us: motion is ";
+    let told = "client 7: entity 2#0 at 450000 us: position is [18, 0, 0], the origin's [19, 0, 0]";
     assert!(
         counts.examples.len() == 1 && counts.examples[0].starts_with(told),
         "{counts:?}"
@@ -189,6 +189,88 @@ fn checks_wait_for_the_truth() {
     );
     judge.oracle.finish();
     assert_eq!(judge.oracle.counts().unchecked, 1, "its truth never came");
+}
+
+/// An origin that was killed and started again shows its first ticks to the relay before the bench is back: what was not
+/// observed again is compared with the first frame that came, what was is counted apart, and all that follows is
+/// compared.
+#[test]
+fn a_stream_joined_late_leaves_nothing_unchecked() {
+    for (wrong, mismatches) in [(false, 0), (true, 1)] {
+        let (mut pair, _) = Pair::joined();
+        let (mut judge, (mut truth, _)) = (Judge::new(), world(&[1, 2, 3]));
+        let mut frames = Vec::new();
+        for at in 1..=4u32 {
+            let moved = [(1, at), (2, if wrong { 9 } else { 1 })];
+            let moved = &moved[..if at == 1 { 2 } else { 1 }];
+            frames.push(step_one(&mut truth, u64::from(at), moved, &[]));
+        }
+        pair.tick(1, &[(1, 1), (2, 1)], &[], &mut judge);
+        pair.tick(2, &[(1, 2)], &[], &mut judge);
+        assert_eq!(judge.oracle.counts().records_checked, 0, "it waits");
+        judge.log.join_stream();
+        judge.publish(&frames[2]);
+        judge.oracle.refresh(2000, &mut judge.series);
+        // Of the first two ticks, entity 2 at rest is what the joined frame has too.
+        let counts = judge.oracle.counts();
+        assert_eq!(
+            (counts.unchecked, counts.mismatches),
+            (0, mismatches * 2),
+            "{counts:?}"
+        );
+        if !wrong {
+            assert_eq!((counts.records_checked, counts.at_seams), (1, 3), "{counts:?}");
+        }
+        let before = counts.clone();
+        for at in 3..=4u32 {
+            if at == 4 {
+                judge.publish(&frames[3]);
+            }
+            pair.tick(u64::from(at), &[(1, at)], &[], &mut judge);
+        }
+        let counts = judge.oracle.counts();
+        assert_eq!(counts.records_checked, before.records_checked + 2, "{counts:?}");
+        assert_eq!(
+            (counts.unchecked, counts.at_seams),
+            (0, before.at_seams),
+            "{counts:?}"
+        );
+    }
+}
+
+/// A late part of a tick before a stream was joined is no mismatch; one of a stream known from its beginning is.
+#[test]
+fn a_late_part_from_before_a_stream_was_joined_is_not_judged() {
+    for (joined, counted) in [(true, (0, 1)), (false, (1, 0))] {
+        let (mut pair, _) = Pair::joined();
+        let (mut judge, (mut truth, _)) = (Judge::new(), world(&[1, 2, 3]));
+        let frames: Vec<_> = (1..=2)
+            .map(|at| step_one(&mut truth, u64::from(at), &[(1, at)], &[]))
+            .collect();
+        if joined {
+            judge.log.join_stream();
+        }
+        judge.publish(&frames[1]);
+        judge.oracle.refresh(0, &mut judge.series);
+        judge.view.truth_stream = Some(if joined { 2 } else { 1 });
+        judge.view.relay_stream = pair.client.stream_epoch();
+        let frame = step_one(&mut pair.world, 1, &[(1, 1)], &[]);
+        pair.shard.publish(frame, &pair.schema);
+        let mut parts = pair.client.statistics().parts_received;
+        for _ in 0..5 {
+            pair.turn(|client| {
+                let before = core::mem::replace(&mut parts, client.statistics().parts_received);
+                if parts > before {
+                    let Judge {
+                        oracle, view, series, ..
+                    } = &mut judge;
+                    oracle.check(view, client, true, false, 1, series);
+                }
+            });
+        }
+        let counts = judge.oracle.counts().clone();
+        assert_eq!((counts.mismatches, counts.at_seams), counted, "{counts:?}");
+    }
 }
 
 /// A record that was true a tick ago is not true now; a time at which nothing was published is never right.

@@ -189,3 +189,38 @@ fn records_are_found_by_entity_where_slots_differ() {
     );
     assert_eq!(hints.hints, [0, 1, 2], "a slot used again is looked up again");
 }
+
+/// Times at the seam of two streams, of which this subscription saw nothing, are told from those that never were.
+#[test]
+fn seams_of_streams_are_told_apart() {
+    let log = TruthLog::new(u64::MAX / 2);
+    let mut reader = TruthReader::new(Arc::clone(&log));
+    let (mut one, first) = world(&[1]);
+    log.begin_stream();
+    log.push(0, first, None);
+    log.push(1, step(&mut one, 100_000, &[(1, 1)], &[], &[]), None);
+    reader.refresh();
+    assert_eq!(reader.absence(1, 150_000), Absence::NotYet, "it may go on");
+    let (mut two, _) = world(&[1]);
+    log.join_stream();
+    log.push(2, step(&mut two, 9_000_000, &[(1, 1)], &[], &[]), None);
+    log.push(3, step(&mut two, 9_100_000, &[(1, 2)], &[], &[]), None);
+    reader.refresh();
+    for (stream, at, absence, nearest) in [
+        (1, 50_000, Absence::Never, None),
+        (1, 150_000, Absence::AtSeam, Some(100_000)),
+        (1, 1_100_001, Absence::Unknown, None),
+        (2, 3_900_000, Absence::Unknown, None),
+        (2, 4_000_000, Absence::AtSeam, Some(9_000_000)),
+        (2, 9_050_000, Absence::Never, None),
+        (2, 9_200_000, Absence::NotYet, None),
+    ] {
+        assert_eq!(reader.absence(stream, at), absence, "{stream} {at}");
+        if absence == Absence::AtSeam {
+            let frame = reader.seam(stream, at).map(TruthFrame::server_us);
+            assert_eq!(frame, nearest, "{stream} {at}");
+        }
+    }
+    assert_eq!(reader.joined(2).map(TruthFrame::server_us), Some(9_000_000));
+    assert!(reader.joined(1).is_none());
+}

@@ -118,12 +118,14 @@ fn what_is_shown_loads_again_and_hides_secrets() {
         !shown.contains("hunter2") && shown.contains("# upstream_token is set"),
         "{shown}"
     );
-    assert!(
-        !RelaySettings::default()
-            .to_toml()
-            .unwrap()
-            .contains("upstream_token")
-    );
+    let default = RelaySettings::default().to_toml().unwrap();
+    assert!(default.ends_with("\n# upstream_token = \"\"\n"), "{default}");
+    for key in KEYS {
+        assert!(
+            default.contains(&format!("{key} = ")),
+            "every key is shown: {key}"
+        );
+    }
     let again = load(&shown, &PartialSettings::default()).unwrap();
     assert_eq!(again.upstream_token, "", "what is masked is left out");
     assert_eq!(settings.changed(&again), ["upstream_token"]);

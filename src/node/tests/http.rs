@@ -70,7 +70,7 @@ fn before_the_first_keyframe_all_metrics_exist_and_ready_says_why_not() {
     );
     wait_metric(
         &relay,
-        "ackline_upstream_connects_total{result=\"unreachable\"}",
+        "ackline_upstream_connects_total{result=\"connection_refused\"}",
         2.0,
     );
     assert_eq!(ask(admin, "GET", "/nothing").0, 404);
