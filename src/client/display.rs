@@ -16,6 +16,10 @@
     clippy::panic
 )]
 
+mod view;
+
+pub use view::DisplayView;
+
 use super::draft::{DraftChange, DraftEntry};
 use super::store::Place;
 use super::table::{ClientTable, RecordPool};
@@ -179,97 +183,6 @@ pub(super) struct Display {
 pub(super) struct Moment {
     pub(super) id: Tick,
     pub(super) server_us: u64,
-}
-
-/// The display, read through the pool that has its records.
-#[derive(Clone, Copy, Debug)]
-pub struct DisplayView<'a> {
-    pub(super) display: &'a Display,
-    pub(super) pool: &'a RecordPool,
-}
-
-impl<'a> DisplayView<'a> {
-    /// What is known of a slot.
-    #[must_use]
-    pub fn place(&self, slot: Slot) -> DisplayPlace {
-        match self.display.spot(slot) {
-            Spot::Never => DisplayPlace::Never,
-            Spot::Member(member) => self
-                .known_of(&member)
-                .map_or(DisplayPlace::Never, DisplayPlace::Known),
-            Spot::Gone => self
-                .display
-                .tombstone(slot)
-                .map_or(DisplayPlace::Never, DisplayPlace::Gone),
-        }
-    }
-
-    fn known_of(&self, member: &Member) -> Option<Known> {
-        Some(Known {
-            record: self.pool.at(member.at)?.record(),
-            as_of: member.as_of,
-            as_of_us: member.as_of_us,
-            awake: member.awake,
-        })
-    }
-
-    /// The member of a slot.
-    #[must_use]
-    pub fn known(&self, slot: Slot) -> Option<Known> {
-        match self.display.spot(slot) {
-            Spot::Member(member) => self.known_of(&member),
-            _ => None,
-        }
-    }
-
-    /// Every member in rising order of slot, with its newest record and the snapshot that is from.
-    pub fn records(&self) -> impl Iterator<Item = (Slot, Record, Tick)> + use<'a> {
-        let DisplayView { display, pool } = *self;
-        display
-            .members()
-            .filter_map(|(slot, member)| Some((slot, pool.at(member.at)?.record(), member.as_of)))
-    }
-
-    /// Members.
-    #[must_use]
-    pub fn live(&self) -> usize {
-        self.display.live
-    }
-
-    /// The slot in which an entity is a member.
-    #[must_use]
-    pub fn find(&self, entity: Entity) -> Option<Slot> {
-        self.display
-            .members()
-            .find(|(_, member)| member.entity == entity)
-            .map(|(slot, _)| slot)
-    }
-
-    /// Slots that have a spot, and slots that have room for a tombstone.
-    pub(super) fn slots(&self) -> (usize, usize) {
-        (self.display.spots.len(), self.display.gone.len())
-    }
-
-    /// What is known of an entity.
-    #[must_use]
-    pub fn fate(&self, entity: Entity) -> Fate {
-        let mut fate = Fate::Unknown;
-        for (slot, spot) in (0..).zip(&self.display.spots) {
-            let (other, present) = match spot {
-                Spot::Never => continue,
-                Spot::Member(member) => (Some(member.entity), true),
-                Spot::Gone => (self.display.tombstone(slot).map(|gone| gone.entity), false),
-            };
-            let Some(other) = other else { continue };
-            if other == entity && present {
-                return Fate::Present;
-            }
-            if other.id == entity.id && other.generation >= entity.generation {
-                fate = Fate::Past;
-            }
-        }
-        fate
-    }
 }
 
 impl Display {
@@ -615,62 +528,4 @@ fn is_older_life(entity: Entity, than: Entity) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    fn moment(id: u32) -> Moment {
-        Moment {
-            id: Tick(id),
-            server_us: u64::from(id) * 1000,
-        }
-    }
-
-    fn complete(pool: &mut RecordPool, slot: Slot, id: u32, class: u8) -> DraftEntry {
-        let record = Record::born(Entity { id, generation: 0 }, class, 0);
-        DraftEntry {
-            slot,
-            change: DraftChange::Complete(pool.put(&record)),
-        }
-    }
-
-    /// SPEC CTL6: a base that is said again corrects what is shown, but nothing that a later snapshot named; and the
-    /// pool has what is held, no more.
-    #[test]
-    fn ctl6_a_base_said_again_corrects_what_is_shown() {
-        let (mut pool, mut display) = (RecordPool::default(), Display::default());
-        let old = [complete(&mut pool, 0, 1, 1), complete(&mut pool, 1, 2, 1)];
-        display.apply(moment(1), &old, None, &mut pool);
-        let now = [
-            complete(&mut pool, 0, 1, 2),
-            complete(&mut pool, 1, 2, 2),
-            complete(&mut pool, 2, 3, 2),
-        ];
-        let base = pool.build(None, &now);
-        let later = [complete(&mut pool, 1, 2, 3)];
-        display.apply(moment(4), &later, Some(&base), &mut pool);
-        for entry in old.iter().chain(&now).chain(&later) {
-            if let DraftChange::Complete(place) = entry.change {
-                pool.drop_holder(place);
-            }
-        }
-        display.begin_receive();
-        assert_eq!(display.reassert(moment(5), Tick(3), Some(&base), &mut pool), 2);
-        let view = DisplayView {
-            display: &display,
-            pool: &pool,
-        };
-        let shown: Vec<(Slot, u8, Tick)> = view
-            .records()
-            .map(|(slot, record, as_of)| (slot, record.class, as_of))
-            .collect();
-        assert_eq!(shown, [(0, 2, Tick(5)), (1, 3, Tick(4)), (2, 2, Tick(5))]);
-        let kinds: Vec<ShownKind> = display.changes().iter().map(|shown| shown.kind).collect();
-        assert_eq!(kinds, [ShownKind::Updated, ShownKind::Entered]);
-        assert_eq!(display.reassert(moment(6), Tick(3), Some(&base), &mut pool), 0);
-        pool.release(base);
-        assert_eq!(pool.held(), 3);
-        display.clear(&mut pool);
-        assert_eq!(pool.held(), 0);
-    }
-}
+mod tests;
