@@ -252,7 +252,8 @@ impl Replica {
     /// Once a digest differed, no table of this session epoch is decoded from: what is wrong is not shown
     /// (THREATS 43).
     fn distrusts(&self, header: &SnapshotHeader) -> bool {
-        header.base.is_some() && self.distrusted_in == Some(header.session_epoch)
+        let epoch = self.window.session_epoch();
+        header.base.is_some() && header.session_epoch == epoch && self.distrusted_in == Some(epoch)
     }
 
     /// Takes the part that was judged last.

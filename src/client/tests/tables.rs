@@ -401,6 +401,10 @@ fn threats_43_distrust_does_not_wait_behind_another_refusal() {
         client.receive(41_000, &mut relay.send(5, Some(4), 5_000, vec![])),
         STORED
     );
+    // What is left of the old epoch is old, not distrusted.
+    let late = relay.part(&header, Some(&table), &[]);
+    let old = Received::Refused(Refusal::Window(Rejection::OldEpoch));
+    assert_eq!(client.receive(42_000, &mut relay.seal(late)), old);
 }
 
 /// SPEC DEC9, WIN11, THREATS 43: a flipped bit in a held table is found by the next digest, nothing is decoded
