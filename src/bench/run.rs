@@ -378,6 +378,15 @@ impl Stage {
         if let (Some(log), Some(ticks_before)) = (&self.log, ticks_before) {
             report.origin.ticks = Some(log.pushed());
             report.origin.entities_max = Some(log.entities_max());
+            let still_us = log
+                .newest_came_us()
+                .map_or(0, |came_us| monotonic_us().saturating_sub(came_us));
+            if still_us > STILL_US {
+                let seconds = still_us as f64 / 1e6;
+                report.bench.notes.push(format!(
+                    "the origin published nothing in the last {seconds:.1} s: at the end clients were compared with a world that stood still"
+                ));
+            }
             report.origin.hz = Some((log.pushed() - ticks_before) as f64 / report.seconds.max(0.001));
         }
     }
@@ -496,6 +505,9 @@ fn fill(report: &mut Report, results: &[ThreadResult], log: Option<&TruthLog>) -
     };
     tally.series
 }
+
+/// Time without a tick after which a run says that its world stood still, microseconds.
+const STILL_US: u64 = 2_000_000;
 
 /// Says when the bench itself, or the host it shares, was the bottleneck (FAULTS 96), before all other notes.
 fn judge_bench(report: &mut Report) {

@@ -208,6 +208,12 @@ impl TruthLog {
         self.pushed.store(number, Ordering::Release);
     }
 
+    /// When the newest frame came, on the monotonic clock.
+    #[must_use]
+    pub fn newest_came_us(&self) -> Option<u64> {
+        self.ring().frames.back().map(|(came_us, _)| *came_us)
+    }
+
     /// Frames pushed so far.
     #[must_use]
     pub fn pushed(&self) -> u64 {

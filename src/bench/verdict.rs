@@ -74,7 +74,9 @@ fn is_by_silence(report: &Report) -> bool {
 /// Sessions that should be there, or should have lasted.
 fn sessions(report: &Report) -> Vec<String> {
     let (clients, mut failed) = (&report.clients, Vec::new());
-    let planned_losses = clients.churned > 0 || !report.attacks.is_empty();
+    // Who leaves by plan and is not back is excused; whom the relay lost is not.
+    let between = clients.churned > 0 && clients.endings.is_empty() && clients.connected > 0;
+    let planned_losses = between || !report.attacks.is_empty();
     if clients.lost > 0 && !planned_losses {
         let why = farewell::reasons(report)
             .first()
@@ -250,7 +252,14 @@ mod tests {
     fn planned_losses_do_not_fail() {
         let mut report = good();
         (report.clients.lost, report.clients.churned) = (3, 5);
+        report.clients.connected = 7;
         assert!(judge(&report).ok);
+        report.clients.endings = [("relay_vanished".to_owned(), 3)].into();
+        assert!(!judge(&report).ok, "a relay that is gone is no plan");
+        report.clients.endings.clear();
+        let connected = core::mem::take(&mut report.clients.connected);
+        assert!(!judge(&report).ok, "nobody saw anything");
+        report.clients.connected = connected;
         report.clients.reconnects = 1;
         assert!(judge(&report).ok);
         report.target = "local".to_owned();

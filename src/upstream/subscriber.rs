@@ -312,7 +312,9 @@ impl Subscriber {
 
     fn tick(&mut self, update: TickUpdate, events: &mut Vec<SubscriberEvent>) {
         let number = update.origin_tick;
-        let came = |last: &u64| number < *last || (number == *last && !update.keyframe);
+        // A keyframe that was asked for heals, whatever number a bad tick had brought before it.
+        let heals = update.keyframe && self.resync_asked;
+        let came = |last: &u64| !heals && (number < *last || (number == *last && !update.keyframe));
         if let Some(last) = self.last_tick.filter(came) {
             self.counts.repeated += 1;
             let text = format!("upstream tick {number} refused: tick {last} has come already");

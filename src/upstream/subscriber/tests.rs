@@ -172,16 +172,40 @@ fn threats_85_gaps_are_asked_for_and_repeats_refused() {
     assert_eq!(
         receive(
             &mut subscriber,
-            &bytes(&[tick(12, false), tick(11, true), tick(12, true)])
+            &bytes(&[tick(12, false), tick(12, true), tick(11, true)])
         ),
         [
             "malformed: upstream tick 12 refused: tick 12 has come already",
-            "malformed: upstream tick 11 refused: tick 12 has come already",
-            "keyframe 12"
+            "keyframe 12",
+            "malformed: upstream tick 11 refused: tick 12 has come already"
         ]
     );
     let counts = subscriber.counts();
     assert_eq!((counts.gaps, counts.repeated, counts.resyncs), (2, 2, 1));
+}
+
+/// THREATS 85: one tick with a number far ahead does not shut out all that follow: the keyframe that it makes the
+/// subscriber ask for heals.
+#[test]
+fn threats_85_a_number_far_ahead_is_healed_by_the_keyframe_asked_for() {
+    let mut subscriber = live();
+    let far = 10_000_100;
+    assert_eq!(
+        receive(&mut subscriber, &bytes(&[tick(6, false), tick(far, false)])),
+        ["tick 6".to_owned(), format!("tick {far}")]
+    );
+    assert_eq!(subscriber.take_outgoing(), resync());
+    assert_eq!(
+        receive(
+            &mut subscriber,
+            &bytes(&[tick(8, false), tick(9, true), tick(10, false)])
+        ),
+        [
+            format!("malformed: upstream tick 8 refused: tick {far} has come already"),
+            "keyframe 9".to_owned(),
+            "tick 10".to_owned()
+        ]
+    );
 }
 
 /// THREATS 85: the last number there is counts once, too.
