@@ -79,7 +79,7 @@ impl Taint {
     }
 
     /// The client took a datagram: has it found out? Time counts in which snapshots came: of each pause between two of them
-    /// [`PAUSE_US`] at most.
+    /// a quarter of a second at most.
     pub fn received(&mut self, now_us: u64, client: &Client, figures: &mut Figures) {
         let parts = client.statistics().parts_received;
         let found = !self.detected && client.refusing().is_some();
