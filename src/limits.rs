@@ -48,8 +48,9 @@ pub const COMMIT_KEEPS: usize = 1;
 /// Least time between two candidates for one client, microseconds: about 20 a second compete for slots at any
 /// send rate (WINDOW-MODEL A26), and every snapshot is one at 20 Hz.
 pub const CANDIDATE_SPACING_US: u64 = 40_000;
-/// Growth of the round trip over its floor, microseconds, that means a queue on the way: three ticks of 20 Hz.
-pub const PACE_QUEUE_US: u32 = 150_000;
+/// Growth of the round trip over its floor, microseconds, that means a queue on the way: four ticks of 20 Hz, and no less
+/// than the widest jitter that is no queue (THREATS 76).
+pub const PACE_QUEUE_US: u32 = 200_000;
 /// Time over which the floor of the round trip is remembered, microseconds: one window and the one before.
 pub const PACE_FLOOR_WINDOW_US: u64 = 10_000_000;
 /// Time in which a queue must have shrunk by a fifth, microseconds, or it is taken for a longer way.

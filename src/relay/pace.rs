@@ -1,11 +1,11 @@
 //! How often a client can take a snapshot: fewer once what is sent piles up on its way (SPEC OPS1).
 //!
 //! A queue shows as a round trip that grows over the shortest one of late. Loss does not make it grow, and of jitter
-//! the shortest of the last few samples shows little, so neither slows anybody. Growth past the bound doubles the time
+//! the shorter of two samples shows less than the bound, so neither slows anybody. Growth past the bound doubles the time
 //! between snapshots, at most once a round trip; each sample without it takes a sixteenth back. Delay is the signal as
 //! in TCP Vegas (Brakmo and Peterson 1995); quick to slow down and slow to speed up, as many who share one way must be
-//! (Chiu and Jain 1989). A way that just became longer looks like a queue at first; but a queue shrinks once less is
-//! sent, and what does not within [`PACE_STUCK_US`] is the way.
+//! (Chiu and Jain 1989). A way that just became longer looks like a queue at first; but a queue shrinks once as little
+//! as may be is sent, and what does not within [`PACE_STUCK_US`] is the way.
 //!
 //! A snapshot left out costs nothing later: the next one is made against what the client holds.
 //!
@@ -17,7 +17,7 @@ use crate::limits::{
 };
 
 /// Samples of which the shortest counts.
-const RECENT: usize = 8;
+const RECENT: usize = 2;
 
 /// The pace of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Pace {
     samples: usize,
     spacing_us: u32,
     slowed_us: u64,
-    /// Since when there is a queue, and how long it was then, in round trip time.
+    /// Since when as little as may be is sent, and how long the queue was then, in round trip time.
     queue: Option<(u64, u32)>,
 }
 
@@ -65,12 +65,14 @@ impl Pace {
             self.queue = None;
             return;
         }
-        let (since_us, then_us) = *self.queue.get_or_insert((now_us, queue_us));
-        if now_us.saturating_sub(since_us) >= PACE_STUCK_US {
-            if queue_us > then_us / 5 * 4 {
-                self.floors_us = [recent_us; 2];
+        if self.spacing_us >= PACE_SPACING_MAX_US {
+            let (since_us, then_us) = *self.queue.get_or_insert((now_us, queue_us));
+            if now_us.saturating_sub(since_us) >= PACE_STUCK_US {
+                if queue_us > then_us / 5 * 4 {
+                    self.floors_us = [recent_us; 2];
+                }
+                self.queue = None;
             }
-            self.queue = None;
         } else if now_us.saturating_sub(self.slowed_us) >= u64::from(round_trip_us) {
             self.spacing_us = (self.spacing_us * 2).clamp(PACE_SPACING_FIRST_US, PACE_SPACING_MAX_US);
             self.slowed_us = now_us;
@@ -147,7 +149,7 @@ mod tests {
     fn a_longer_way_is_no_queue() {
         let mut pace = Pace::default();
         let now_us = play(&mut pace, 1_000_000, [20_000; 20]);
-        play(&mut pace, now_us, [500_000; 130]);
+        play(&mut pace, now_us, [500_000; 180]);
         assert_eq!(pace.spacing_us(), 0);
     }
 
