@@ -87,7 +87,7 @@ pub const WELCOME_SPACING_US: u64 = 100_000;
 /// Time after which a session whose client was never heard is given up, microseconds: a queue of seconds on the way, as
 /// a join under overload meets it, is no reason.
 pub const UNCONFIRMED_US: u64 = 6_000_000;
-/// Welcomes sent without an answer before the session is given up.
+/// Welcomes sent to a client that was not heard yet, at most: those of two seconds and some for its own tries.
 pub const WELCOMES_MAX: u32 = 30;
 /// Snapshot bytes sent before anything was heard of a client, at most: about TCP's initial window (RFC 6928).
 pub const UNCONFIRMED_BYTES: u64 = 16 << 10;

@@ -176,6 +176,10 @@ pub fn serve(
     session.first.get_or_insert(frame.tick);
     session.served = Some(frame.tick);
     session.deferred = false;
+    // What is sent under an id never differs (WINDOW-MODEL A16): a tick is sent once, whoever asks for it again.
+    if session.snapshot_of == Some(frame.tick) {
+        return false;
+    }
     if let Some(reason) = reason_to_wait(session, frame, now_us) {
         session.deferred = reason == Withheld::Behind;
         counters.withhold(reason);
@@ -311,7 +315,7 @@ impl Sending<'_> {
         if sent == 0 {
             return false;
         }
-        session.snapshot_us = now_us;
+        (session.snapshot_us, session.snapshot_of) = (now_us, Some(frame.tick));
         self.record(session, frame, &header, sent, bytes, now_us, counters);
         counters.encode_total_ns += self.encode_ns;
         counters.seal_total_ns += seal_ns;
@@ -408,7 +412,7 @@ impl Sending<'_> {
 fn refill(session: &mut Session, budget: Budget, now_us: u64) {
     let burst = i64::try_from(budget.burst_bytes).unwrap_or(i64::MAX);
     let first = i64::try_from(UNCONFIRMED_BYTES.min(budget.burst_bytes)).unwrap_or(i64::MAX);
-    if session.served_snapshots == 0 {
+    if session.served_snapshots == 0 && !session.burst_given {
         session.tokens = first;
     }
     if session.confirmed {

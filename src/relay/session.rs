@@ -74,8 +74,10 @@ pub struct Session {
     pub round_trip_us: Option<u32>,
     /// How often the client can take a snapshot.
     pub pace: Pace,
-    /// When the last snapshot was sent.
+    /// When the last snapshot was sent, and of which tick.
     pub snapshot_us: u64,
+    /// See [`snapshot_us`](Session::snapshot_us).
+    pub snapshot_of: Option<Tick>,
     /// The newest frame was held back by the pace; it goes as soon as that allows.
     pub deferred: bool,
     /// When the view was first complete.
@@ -172,6 +174,7 @@ impl Session {
             round_trip_us: None,
             pace: Pace::default(),
             snapshot_us: 0,
+            snapshot_of: None,
             deferred: false,
             complete_us: None,
             whole: false,

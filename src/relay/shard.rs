@@ -13,27 +13,26 @@ use std::sync::Arc;
 
 use crate::delta::layout::Layout;
 use crate::delta::message::Message;
-use crate::limits::{
-    ARENA_FRAMES, DATAGRAM_MAX, IDLE_US, LEASE_US, PARTS_PER_TICK, PROBE_US, SESSION_TICKS_MAX, SILENT_US,
-    TAG_BYTES, UNCONFIRMED_US, WELCOME_SPACING_US, WELCOMES_MAX,
-};
+use crate::limits::{ARENA_FRAMES, DATAGRAM_MAX, PARTS_PER_TICK, TAG_BYTES};
 use crate::state::Frame;
 use crate::window::send::RestartReason;
-use crate::wire::bytes::{ByteReader, SliceWriter};
-use crate::wire::handshake::{
-    self, CookieKey, DatagramKind, Denial, PROTOCOL_VERSION, Response, UP_HEADER_BYTES,
-};
-use crate::wire::payload::{CloseReason, Welcome};
+use crate::wire::bytes::ByteReader;
+use crate::wire::handshake::{CookieKey, DatagramKind, UP_HEADER_BYTES};
+use crate::wire::payload::CloseReason;
 use crate::wire::report::Report;
-use crate::wire::seal::{Direction, NUMBERS_MAX, OpenError, Secrets};
+use crate::wire::seal::OpenError;
 
+mod due;
+mod handshake;
+
+use self::due::{Due, due};
 use super::arena::Arena;
 use super::compose::{Blocks, Composed, Outer, compose};
 use super::counters::{Counters, DatagramRefusal, Withheld};
 use super::entropy::Entropy;
 use super::outbox::{Outbox, Path};
 use super::serve::{Budget, Kitchen, serve};
-use super::session::{Opening, Received, Session};
+use super::session::{Received, Session};
 
 /// Settings of a shard.
 #[derive(Clone, Debug)]
@@ -320,105 +319,6 @@ impl Shard {
         Ok(())
     }
 
-    fn receive_request(
-        &mut self,
-        now_us: u64,
-        path: Path,
-        datagram: &[u8],
-        outbox: &mut impl Outbox,
-    ) -> Result<(), DatagramRefusal> {
-        let (_, client_nonce) = handshake::read_request(datagram.get(1..).unwrap_or_default())
-            .map_err(|_| DatagramRefusal::Handshake)?;
-        let cookie = self.cookies.cookie(now_us, path.remote, &client_nonce);
-        self.counters.challenges += 1;
-        answer(path, outbox, |out| {
-            handshake::put_challenge(out, &client_nonce, &cookie)
-        })
-    }
-
-    fn receive_response(
-        &mut self,
-        now_us: u64,
-        path: Path,
-        datagram: &[u8],
-        outbox: &mut impl Outbox,
-    ) -> Result<(), DatagramRefusal> {
-        let response = handshake::read_response(datagram.get(1..).unwrap_or_default())
-            .map_err(|_| DatagramRefusal::Handshake)?;
-        let Response {
-            version,
-            client_nonce,
-            cookie,
-            ..
-        } = response;
-        if !self.cookies.is_valid(now_us, path.remote, &client_nonce, &cookie) {
-            return Err(DatagramRefusal::Cookie);
-        }
-        if let Some(place) = self.by_source.get(&(path.remote, client_nonce)).copied() {
-            // The welcome was lost or is late: say it again, but a replayed response is no lever.
-            let fresh = |session: &Session| {
-                !session.confirmed && now_us.saturating_sub(session.welcome_us) >= WELCOME_SPACING_US / 2
-            };
-            if matches!(self.sessions.get(place), Some(Some(session)) if fresh(session)) {
-                self.welcome(place, now_us, outbox);
-            }
-            return Ok(());
-        }
-        let denial = if version != PROTOCOL_VERSION {
-            Some(Denial::Version)
-        } else if self.draining {
-            Some(Denial::Draining)
-        } else if self.open >= self.settings.sessions_max {
-            Some(Denial::Full)
-        } else {
-            None
-        };
-        if let Some(denial) = denial {
-            self.counters.handshakes_refused[denial as usize - 1] += 1;
-            return answer(path, outbox, |out| {
-                handshake::put_denied(out, &client_nonce, denial)
-            });
-        }
-        let place = self
-            .admit(now_us, path, client_nonce)
-            .ok_or(DatagramRefusal::NoRoom)?;
-        self.welcome(place, now_us, outbox);
-        Ok(())
-    }
-
-    fn admit(&mut self, now_us: u64, path: Path, client_nonce: [u8; 16]) -> Option<usize> {
-        let place = self.free.pop().unwrap_or(self.sessions.len());
-        let random = u64::from(u32::from_le_bytes(self.entropy.bytes()));
-        let connection =
-            random << 32 | u64::from(self.settings.index) << PLACE_BITS | u64::try_from(place).ok()?;
-        let relay_nonce = self.entropy.bytes();
-        let secrets = Secrets {
-            token_key: self.settings.token_key,
-            client_nonce,
-            relay_nonce,
-            connection,
-        };
-        let opening = Opening {
-            connection,
-            path,
-            client_nonce,
-            relay_nonce,
-            sealer: secrets.sealer(Direction::Down)?,
-            opener: secrets.opener(Direction::Up)?,
-        };
-        let session = Box::new(Session::new(opening, now_us));
-        if place == self.sessions.len() {
-            self.sessions.push(Some(session));
-        } else {
-            self.sessions[place] = Some(session);
-        }
-        self.by_source.insert((path.remote, client_nonce), place);
-        self.open += 1;
-        self.counters.sessions_opened += 1;
-        self.changes.push(SessionChange::Opened(connection));
-        Some(place)
-    }
-
     /// Ends a session at once.
     fn close(&mut self, place: usize, reason: CloseReason) {
         let Some(session) = self.sessions.get_mut(place).and_then(Option::take) else {
@@ -434,34 +334,6 @@ impl Shard {
     }
 
     /// Sends a welcome: what the client must know of the stream, or that there is none yet.
-    fn welcome(&mut self, place: usize, now_us: u64, outbox: &mut impl Outbox) {
-        let Some(Some(session)) = self.sessions.get_mut(place) else {
-            return;
-        };
-        let outer = if session.confirmed {
-            Outer::Down
-        } else {
-            Outer::Welcome
-        };
-        let welcome = Welcome {
-            stream_epoch: self.stream_epoch,
-            lease_us: u32::try_from(LEASE_US).unwrap_or(u32::MAX),
-            idle_us: u32::try_from(IDLE_US).unwrap_or(u32::MAX),
-            schema: &self.schema,
-        };
-        let blocks = Blocks {
-            welcome: Some(welcome),
-            ..Blocks::default()
-        };
-        let sent = compose(session, outer, blocks, now_us, self.settings.stopwatch, outbox);
-        if let Some(Composed { bytes, .. }) = sent {
-            session.welcomes += 1;
-            session.welcome_us = now_us;
-            self.counters.datagrams_sent += 1;
-            self.counters.bytes_sent += bytes as u64;
-        }
-    }
-
     /// No new sessions; every client is told, several times since it is UDP, and let go (SPEC OPS4).
     pub fn drain(&mut self, now_us: u64) {
         self.draining = true;
@@ -555,91 +427,6 @@ const FAREWELL_SPACING_US: u64 = 50_000;
 enum Route {
     Here(usize),
     Elsewhere(u8),
-}
-
-enum Due {
-    Nothing,
-    Welcome,
-    Blocks(Blocks<'static>),
-    Farewell(CloseReason),
-    End(CloseReason),
-}
-
-/// What a session needs without a frame.
-fn due(session: &Session, stream_epoch: u32, now_us: u64) -> Due {
-    let silent_us = now_us.saturating_sub(session.heard_us);
-    if let Some((reason, _, at_us)) = session.closing {
-        return if now_us >= at_us {
-            Due::Farewell(reason)
-        } else {
-            Due::Nothing
-        };
-    }
-    if silent_us > IDLE_US {
-        return Due::Farewell(CloseReason::Idle);
-    }
-    if is_spent(session) {
-        return Due::Farewell(CloseReason::Exhausted);
-    }
-    let unwelcomed = !session.confirmed || session.stream_epoch_known != stream_epoch;
-    let tries = session.confirmed || session.welcomes < WELCOMES_MAX;
-    if unwelcomed
-        && tries
-        && now_us.saturating_sub(session.welcome_us) >= WELCOME_SPACING_US
-        && silent_us <= SILENT_US
-    {
-        return Due::Welcome;
-    }
-    if !session.confirmed && silent_us > UNCONFIRMED_US {
-        return Due::End(CloseReason::Idle);
-    }
-    if silent_us > SILENT_US {
-        let probe = now_us.saturating_sub(session.sent_us) >= PROBE_US;
-        return if probe {
-            Due::Blocks(Blocks::default())
-        } else {
-            Due::Nothing
-        };
-    }
-    // Messages ride in snapshots; where none went for a while, or had no room, they go by themselves, and so does a
-    // sign of life.
-    let quiet_us = now_us.saturating_sub(session.sent_us);
-    let untold_us = now_us.saturating_sub(session.messages_us);
-    let messages = session.stream.is_due(now_us, session.resend_us());
-    if quiet_us >= QUIET_US || (messages && untold_us >= QUIET_US / 4) {
-        return Due::Blocks(Blocks {
-            messages,
-            ..Blocks::default()
-        });
-    }
-    Due::Nothing
-}
-
-/// True when a session's numbers run out (THREATS 27): those of datagrams, but for one to say so, or the ticks that its
-/// client can tell apart (SPEC DEC6).
-fn is_spent(session: &Session) -> bool {
-    let ticks = session
-        .first
-        .zip(session.served)
-        .map(|(first, last)| last.minus(first.0).0);
-    session.sealer.next_number() >= NUMBERS_MAX - 1 || ticks.is_some_and(|ticks| ticks >= SESSION_TICKS_MAX)
-}
-
-/// Time without any datagram after which a session gets a sign of life, microseconds.
-const QUIET_US: u64 = 200_000;
-
-/// Puts one clear datagram into the outbox.
-fn answer(
-    path: Path,
-    outbox: &mut impl Outbox,
-    put: impl FnOnce(&mut SliceWriter<'_>),
-) -> Result<(), DatagramRefusal> {
-    let buffer = outbox.reserve().ok_or(DatagramRefusal::NoRoom)?;
-    let mut writer = SliceWriter::new(buffer);
-    put(&mut writer);
-    let length = writer.finish().ok_or(DatagramRefusal::NoRoom)?;
-    outbox.commit(length, path);
-    Ok(())
 }
 
 #[cfg(test)]

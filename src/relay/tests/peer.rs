@@ -89,6 +89,16 @@ impl Rig {
         self.due()
     }
 
+    /// The next tick, in which the first `count` entities move and nobody is served yet.
+    pub(super) fn publish_moving(&mut self, count: u32) {
+        let x = self.tick.0 % 20_000;
+        self.server_us += self.period_us;
+        self.tick = self.tick.next();
+        let update = moved(self.server_us, 0..count, x);
+        let frame = self.world.advance(self.tick, &update).expect("a good tick");
+        self.shard.publish(frame, &self.schema);
+    }
+
     /// The next tick in which the first `count` entities move.
     pub(super) fn turn_moving(&mut self, count: u32) -> Datagrams {
         let x = self.tick.0 % 20_000;
