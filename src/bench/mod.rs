@@ -21,6 +21,7 @@ pub mod scrape;
 pub mod series;
 pub mod settings;
 pub mod source;
+pub mod stage;
 pub mod summary;
 pub mod surroundings;
 pub mod swarm;

@@ -14,6 +14,7 @@ use crate::bench::merge::merge;
 use crate::bench::report::Report;
 use crate::bench::run::{self, Glance, Plan, Target};
 use crate::bench::settings::{FlagError, LinkFlags, LoadFlags, TargetFlags};
+use crate::bench::stage::BEGIN_WITHIN;
 use crate::bench::summary::{count, summary};
 use crate::bench::threshold;
 use crate::impairment::settings::ImpairmentSettings;
@@ -112,7 +113,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             truth: Some(truth), ..
         } if !run::is_recording(truth) => eprintln!(
             "waiting for the truth at {truth}, at most {} s",
-            run::BEGIN_WITHIN.as_secs()
+            BEGIN_WITHIN.as_secs()
         ),
         _ => {}
     }

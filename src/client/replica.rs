@@ -58,7 +58,7 @@ impl Stream {
     }
 }
 
-/// The newest snapshot of which a part was taken.
+/// A snapshot of which a part was taken; the newest one, where a client is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewestSnapshot {
     /// Its id.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::WindowLimits;
 use super::receive::{ReceiveWindow, Rejection};
-use super::send::{Candidate, SendWindow, WindowReport};
+use super::send::{Candidate, SendWindow, WindowOutcome, WindowReport};
 use crate::sequence::Tick;
 use crate::wire::report::{HeldList, RefuseReason};
 use crate::wire::snapshot::{Held, SnapshotHeader};
@@ -141,7 +141,8 @@ impl Relay {
         (0..parts).map(|part| SnapshotHeader { part, ..header }).collect()
     }
 
-    fn receive(&mut self, said: &Said) {
+    /// Takes a report, nothing else: no advance, no restart.
+    fn take(&mut self, said: &Said) -> WindowOutcome {
         let report = WindowReport {
             session_epoch: said.epoch,
             generation: said.generation,
@@ -158,7 +159,11 @@ impl Relay {
             );
             table
         };
-        let outcome = self.window.receive(report, build, &mut Vec::new());
+        self.window.receive(report, build, &mut Vec::new())
+    }
+
+    fn receive(&mut self, said: &Said) {
+        let outcome = self.take(said);
         assert_eq!(outcome.contradicted, 0, "an honest client never contradicts");
         if outcome.restart.is_some() {
             self.window.restart(&mut Vec::new(), &mut Vec::new());

@@ -7,16 +7,14 @@ use ackline::client::session::Client;
 use ackline::client::settings::ClientSettings;
 use ackline::delta;
 use ackline::relay::outbox::{Outbox, Path};
-use ackline::relay::serve::Budget;
-use ackline::relay::shard::{Receipt, Shard, ShardSettings};
+use ackline::relay::shard::{Receipt, Shard};
 use ackline::sequence::Tick;
 use ackline::state::entity::Entity;
 use ackline::state::update::{Spawn, TickUpdate};
 use ackline::state::world::World;
-use ackline::wire::seal::INSECURE_TOKEN_KEY;
 
 use super::liar::Liar;
-use super::{PERIOD_US, moved, schema};
+use super::{PERIOD_US, moved, schema, shard_settings};
 
 /// Exchanges in one tick.
 const EXCHANGES: u64 = 5;
@@ -113,19 +111,10 @@ pub struct Stage {
 impl Stage {
     /// A shard with a world of `entities`.
     pub fn new(entities: u32) -> Stage {
-        let settings = ShardSettings {
-            index: 0,
-            sessions_max: 10,
-            budget: Budget::default(),
-            token_key: INSECURE_TOKEN_KEY,
-            cookie_secret: [1; 32],
-            seed: [2; 32],
-            stopwatch: || 0,
-        };
         let schema = schema();
         let schema_bytes = delta::schema::encode(&schema).unwrap();
         let mut stage = Stage {
-            shard: Shard::new(settings),
+            shard: Shard::new(shard_settings()),
             now_us: 1_000_000,
             guests: Vec::new(),
             liar: None,

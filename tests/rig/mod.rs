@@ -1,6 +1,10 @@
 //! Clients on real sockets beside the origin's own truth, turned by hand in one thread.
 
-#![allow(dead_code, clippy::missing_panics_doc)]
+#![allow(
+    dead_code,
+    clippy::missing_panics_doc,
+    reason = "each test that includes this module uses a part of it, and panics to fail"
+)]
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};

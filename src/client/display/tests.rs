@@ -1,6 +1,7 @@
 //! The display by itself: what a base that is said again does (SPEC CTL6).
 
 use super::*;
+use crate::state::record::Record;
 
 fn moment(id: u32) -> Moment {
     Moment {

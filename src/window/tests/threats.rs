@@ -1,11 +1,10 @@
 //! Threats to the window, one by one (THREATS III): both halves that ship, messages that come late, twice, never or
 //! changed.
 
-use super::{Client, Relay, SMALL, Said, Table};
+use super::{Client, Relay, SMALL, Said};
 use crate::sequence::Tick;
 use crate::window::WindowLimits;
 use crate::window::receive::Rejection;
-use crate::window::send::{Candidate, WindowOutcome, WindowReport};
 use crate::wire::report::{HeldList, RefuseReason};
 use crate::wire::snapshot::{Commit, Held, SnapshotHeader};
 
@@ -28,27 +27,6 @@ fn kept_ids(client: &Client) -> Vec<u32> {
     ids
 }
 
-/// Takes a report, nothing else: no advance, no restart.
-fn take(relay: &mut Relay, said: &Said) -> WindowOutcome {
-    let report = WindowReport {
-        session_epoch: said.epoch,
-        generation: said.generation,
-        held: said.held.as_slice(),
-        ask: said.ask,
-        refuse: said.refuse,
-    };
-    let build = |candidate: &Candidate<u8>, mask: u32, base: Option<&Table>| {
-        let mut table = base.cloned().unwrap_or_default();
-        table.extend(
-            (0..candidate.contents)
-                .filter(|part| mask >> part & 1 == 1)
-                .map(|part| (candidate.id.0, part)),
-        );
-        table
-    };
-    relay.window.receive(report, build, &mut Vec::new())
-}
-
 /// Relay and client with `count` snapshots of one part on the empty table, all held and reported.
 fn holding(limits: WindowLimits, count: usize) -> (Relay, Client) {
     let (mut relay, mut client) = (Relay::new(limits, 100), Client::new(limits));
@@ -58,7 +36,7 @@ fn holding(limits: WindowLimits, count: usize) -> (Relay, Client) {
         client.receive(&sent[0]).unwrap();
     }
     let said = client.say();
-    take(&mut relay, &said);
+    relay.take(&said);
     assert_eq!(held_ids(&relay).len(), count);
     (relay, client)
 }
@@ -120,7 +98,7 @@ fn threats_45_reports_doubled_swapped_and_late_do_no_harm() {
     }
     // The first is lost; the others come swapped, each twice.
     for said in [&reports[3], &reports[1], &reports[3], &reports[2], &reports[1]] {
-        let outcome = take(&mut relay, said);
+        let outcome = relay.take(said);
         assert_eq!((outcome.stale, outcome.contradicted), (false, 0));
     }
     assert_eq!(held_ids(&relay), [11, 12, 13, 14]);
@@ -128,10 +106,10 @@ fn threats_45_reports_doubled_swapped_and_late_do_no_harm() {
     let sent = relay.send(1, 0)[0];
     client.receive(&sent).unwrap();
     let confirm = client.say();
-    take(&mut relay, &confirm);
+    relay.take(&confirm);
     assert_eq!(held_ids(&relay), [14, 15]);
     for late in &reports {
-        assert!(take(&mut relay, late).stale, "of the generation before");
+        assert!(relay.take(late).stale, "of the generation before");
     }
     assert_eq!(held_ids(&relay), [14, 15]);
 }
@@ -153,17 +131,17 @@ fn threats_46_only_what_was_sent_can_be_held() {
         u32::MAX,
     ] {
         let said = lie(&relay, &[(id, 1)]);
-        let outcome = take(&mut relay, &said);
+        let outcome = relay.take(&said);
         assert_eq!((outcome.unknown, outcome.newly_held), (1, 0), "id {id}");
     }
     for mask in [2, 3, u32::MAX, 1 << 31] {
         let said = lie(&relay, &[(newest, mask)]);
-        let outcome = take(&mut relay, &said);
+        let outcome = relay.take(&said);
         assert_eq!((outcome.contradicted, outcome.newly_held), (1, 0), "mask {mask}");
     }
     assert_eq!(held_ids(&relay), before);
     let said = lie(&relay, &[(newest, 1)]);
-    assert_eq!(take(&mut relay, &said).newly_held, 1, "the truth still counts");
+    assert_eq!(relay.take(&said).newly_held, 1, "the truth still counts");
 }
 
 /// THREATS 46: what came while the client was full is shown and never reported.
@@ -245,7 +223,7 @@ fn threats_50_commits_lost_doubled_and_late() {
         "nothing was freed twice"
     );
     let said = client.say();
-    take(&mut relay, &said);
+    relay.take(&said);
     assert!(relay.advance(1));
     let next = relay.send(1, 0)[0];
     client.receive(&next).unwrap();
@@ -299,13 +277,13 @@ fn threats_52_only_the_open_generation_confirms() {
     client.receive(&sent).unwrap();
     let _ = client.say();
     let right = client.say();
-    assert_eq!(take(&mut relay, &stale).confirmed, None);
+    assert_eq!(relay.take(&stale).confirmed, None);
     for generation in [0, right.generation + 1, right.generation + 2, u32::MAX] {
         let wrong = Said {
             generation,
             ..right.clone()
         };
-        let outcome = take(&mut relay, &wrong);
+        let outcome = relay.take(&wrong);
         assert_eq!(
             (outcome.stale, outcome.confirmed),
             (true, None),
@@ -317,10 +295,10 @@ fn threats_52_only_the_open_generation_confirms() {
             epoch,
             ..right.clone()
         };
-        assert!(take(&mut relay, &wrong).stale, "epoch {epoch}");
+        assert!(relay.take(&wrong).stale, "epoch {epoch}");
     }
     assert!(relay.window.open_commit().is_some());
-    assert_eq!(take(&mut relay, &right).confirmed, Some(0));
+    assert_eq!(relay.take(&right).confirmed, Some(0));
     assert!(relay.window.open_commit().is_none());
 }
 
@@ -336,7 +314,7 @@ fn threats_53_the_sender_never_goes_back() {
     assert!(relay.advance(1));
     for _ in 0..20 {
         assert!(
-            !take(&mut relay, &old).stale,
+            !relay.take(&old).stale,
             "of the generation before, and taken as such"
         );
         assert_eq!(held_ids(&relay), [104]);
@@ -493,14 +471,14 @@ fn threats_58_an_epoch_in_every_phase_of_a_commit() {
         }
         if phase >= 5 {
             let said = up[1].clone();
-            take(&mut relay, &said);
+            relay.take(&said);
         }
         let (last_id, generation) = (relay.next, relay.window.generation());
         relay.window.restart(&mut Vec::new(), &mut Vec::new());
         assert!(relay.window.open_commit().is_none() && relay.window.in_use() == 0);
         assert!(relay.window.generation() > generation, "phase {phase}");
         for said in &up {
-            assert!(take(&mut relay, said).stale, "phase {phase}");
+            assert!(relay.take(said).stale, "phase {phase}");
         }
         let fresh = relay.send(1, 0)[0];
         assert!(fresh.base.is_none() && fresh.id.is_after(Tick(last_id)));
@@ -510,7 +488,7 @@ fn threats_58_an_epoch_in_every_phase_of_a_commit() {
             assert_eq!(client.receive(header), Err(Rejection::OldEpoch), "phase {phase}");
         }
         let said = client.say();
-        take(&mut relay, &said);
+        relay.take(&said);
         assert_eq!(held_ids(&relay), [fresh.id.0], "phase {phase}");
     }
 }
@@ -607,7 +585,7 @@ fn threats_61_the_last_epoch_and_generation() {
     };
     client.receive(&next).unwrap();
     let said = client.say();
-    assert!(take(&mut relay, &said).stale, "a relay is never there");
+    assert!(relay.take(&said).stale, "a relay is never there");
     assert_eq!(held_ids(&relay), [101, 102, 103]);
 }
 
@@ -621,7 +599,7 @@ fn threats_63_a_report_of_what_was_evicted_is_ignored() {
     for _ in 0..SMALL.slots {
         relay.send(1, 0);
     }
-    let outcome = take(&mut relay, &late);
+    let outcome = relay.take(&late);
     assert_eq!(
         (outcome.unknown, outcome.contradicted, outcome.newly_held),
         (1, 0, 0)

@@ -1,0 +1,220 @@
+//! What a run stands on: origin and relay where they are its own, the relay's figures, the truth.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::preflight;
+use super::report::Report;
+use super::run::{Plan, Target, is_recording};
+use super::scrape::{self, Samples};
+use super::settings::FlagError;
+use super::source::{self, TruthSource};
+use super::truth::TruthLog;
+use crate::net::clock::{monotonic_us, rss_bytes};
+use crate::node::origin::{OriginHandle, OriginSettings, OriginSource};
+use crate::node::relay::RelayHandle;
+use crate::node::settings::RelaySettings;
+
+/// How long the truth is kept beyond what the links delay, microseconds.
+const TRUTH_US: u64 = 8_000_000;
+/// How long origin, relay and truth may take to begin.
+pub const BEGIN_WITHIN: Duration = Duration::from_secs(10);
+/// A truth that just began is this much older than the first client, so that no snapshot is older than it.
+const HEAD_START: Duration = Duration::from_millis(250);
+/// Time without a tick after which a run says that its world stood still, microseconds.
+const STILL_US: u64 = 2_000_000;
+
+/// What a run stands on.
+pub(super) struct Stage {
+    pub(super) relay: SocketAddr,
+    pub(super) local: Option<(OriginHandle, RelayHandle)>,
+    pub(super) admin: Option<SocketAddr>,
+    pub(super) log: Option<Arc<TruthLog>>,
+    pub(super) truth: Option<JoinHandle<()>>,
+}
+
+impl Stage {
+    /// Starts what the plan says is to be started, and waits for it.
+    pub(super) fn set(plan: &Plan) -> anyhow::Result<Stage> {
+        let worst_us = [&plan.down, &plan.up].map(|link| link.delay_us + link.jitter_us + link.hold_us);
+        let log = TruthLog::new(TRUTH_US + 2 * worst_us.into_iter().sum::<u64>());
+        match &plan.target {
+            Target::Local(origin) => Stage::set_local(origin, plan.clients, log),
+            Target::Remote {
+                relay,
+                admin,
+                truth,
+                truth_token,
+            } => {
+                let mut stage = Stage {
+                    relay: *relay,
+                    local: None,
+                    admin: *admin,
+                    log: None,
+                    truth: None,
+                };
+                if let Some(truth) = truth {
+                    stage.truth = Some(source::start(truth_source(truth, truth_token), Arc::clone(&log))?);
+                    stage.log = Some(log);
+                    stage.wait_for_truth(truth)?;
+                }
+                Ok(stage)
+            }
+        }
+    }
+
+    pub(super) fn set_local(
+        origin: &OriginSource,
+        clients: usize,
+        log: Arc<TruthLog>,
+    ) -> anyhow::Result<Stage> {
+        // The relay must not miss the first tick, and the clients must not miss the relay.
+        let origin = OriginHandle::start(OriginSettings {
+            wait_for_subscriber: true,
+            ..OriginSettings::loopback(origin.clone())
+        })?;
+        let tap = origin.truth().cloned().context("the origin keeps no truth")?;
+        let truth = source::start(TruthSource::Tap(tap), Arc::clone(&log))?;
+        let shards = usize::try_from(preflight::cores() / 2).unwrap_or(1).clamp(1, 64);
+        // Room for those who come back while their old session still waits to end.
+        let sessions_max = 2 * clients + 100;
+        let relay = RelayHandle::start(RelaySettings {
+            shards,
+            sessions_max,
+            ..RelaySettings::loopback(origin.addr())
+        })?;
+        anyhow::ensure!(
+            relay.wait_ready(BEGIN_WITHIN),
+            "the relay of this process got no first tick of its origin within {} s",
+            BEGIN_WITHIN.as_secs()
+        );
+        let address = relay.data_addr();
+        Ok(Stage {
+            relay: address,
+            local: Some((origin, relay)),
+            admin: None,
+            log: Some(log),
+            truth: Some(truth),
+        })
+    }
+
+    /// A subscription must have begun before the first client, or its first snapshots could not be judged.
+    pub(super) fn wait_for_truth(&self, name: &str) -> anyhow::Result<()> {
+        let Some(log) = &self.log else { return Ok(()) };
+        let begun = std::time::Instant::now();
+        while log.pushed() == 0 {
+            let trouble = log.trouble();
+            if let Some(trouble) = trouble.as_ref().filter(|trouble| trouble.is_final) {
+                log.stop();
+                return Err(FlagError(format!("--truth {name}: {}", trouble.text)).into());
+            }
+            if begun.elapsed() > BEGIN_WITHIN {
+                log.stop();
+                let why = trouble.map_or(String::new(), |trouble| format!(" ({})", trouble.text));
+                bail!(
+                    "--truth {name} published nothing within {} s{why}: give the address at which the origin takes subscribers, or the recording it plays",
+                    BEGIN_WITHIN.as_secs()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(HEAD_START);
+        Ok(())
+    }
+
+    pub(super) fn samples(&self) -> anyhow::Result<Option<Samples>> {
+        match (&self.local, self.admin) {
+            (Some((_, relay)), _) => Ok(Some(Samples::parse(&relay.metrics_text()))),
+            (None, Some(admin)) => Samples::fetch(admin).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    pub(super) fn relay_cpu_ns(&self) -> u64 {
+        self.local
+            .as_ref()
+            .map_or(0, |(_, relay)| relay.usage().shard_cpu_ns)
+    }
+
+    /// Fills in what the relay and the origin say.
+    pub(super) fn fill(
+        &mut self,
+        report: &mut Report,
+        before: Option<&Samples>,
+        cpu_before: u64,
+        ticks_before: Option<u64>,
+    ) {
+        match (before, self.samples()) {
+            (Some(before), Ok(Some(after))) => scrape::fill(report, before, &after),
+            (_, Err(error)) => report
+                .bench
+                .notes
+                .push(format!("relay-side figures are missing: {error:#}")),
+            _ => {}
+        }
+        if let Some((origin, relay)) = &self.local {
+            let usage = relay.usage();
+            report.relay.cpu_s = Some(usage.shard_cpu_ns.saturating_sub(cpu_before) as f64 / 1e9);
+            report.relay.rss_bytes = Some(rss_bytes());
+            let counts = origin.counts();
+            if counts.stalls > 0 {
+                report.bench.notes.push(format!(
+                    "the origin fell behind its own schedule {} times: its ticks came late",
+                    counts.stalls
+                ));
+            }
+            if counts.truth_lost > 0 {
+                report
+                    .bench
+                    .notes
+                    .push(format!("{} ticks of the truth were lost", counts.truth_lost));
+            }
+        }
+        if let (Some(log), Some(ticks_before)) = (&self.log, ticks_before) {
+            report.origin.ticks = Some(log.pushed());
+            report.origin.entities_max = Some(log.entities_max());
+            let still_us = log
+                .newest_came_us()
+                .map_or(0, |came_us| monotonic_us().saturating_sub(came_us));
+            if still_us > STILL_US {
+                let seconds = still_us as f64 / 1e6;
+                report.bench.notes.push(format!(
+                    "the origin published nothing in the last {seconds:.1} s: at the end clients were compared with a world that stood still"
+                ));
+            }
+            report.origin.hz = Some((log.pushed() - ticks_before) as f64 / report.seconds.max(0.001));
+        }
+    }
+
+    /// Ends what was started.
+    pub(super) fn strike(&mut self) {
+        if let Some((origin, relay)) = self.local.take() {
+            relay.drain();
+            let _ = relay.wait_drained(Duration::from_millis(300));
+            relay.shutdown();
+            origin.stop(true);
+        }
+        if let Some(log) = &self.log {
+            log.stop();
+        }
+        if let Some(truth) = self.truth.take() {
+            // It counts nothing; had it panicked, the records would be unchecked.
+            let _ = truth.join();
+        }
+    }
+}
+
+fn truth_source(truth: &str, token: &[u8]) -> TruthSource {
+    if is_recording(truth) {
+        TruthSource::Recording(truth.into())
+    } else {
+        TruthSource::Subscription {
+            addr: truth.to_owned(),
+            token: token.to_vec(),
+        }
+    }
+}
