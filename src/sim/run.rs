@@ -9,7 +9,7 @@ use super::dice::Dice;
 use super::outcome::{Failure, Outcome};
 use super::player::Player;
 use super::post::Post;
-use super::scenario::{CLEAN_US, Scenario, Turn};
+use super::scenario::{CLEAN_US, QUIET_US, Scenario, Turn};
 use super::settings::{Sabotage, SimSettings};
 use super::upstream::Upstream;
 use super::windows::{compare_tables, describe, session_of};
@@ -41,7 +41,7 @@ pub fn run(seed: u64, settings: &SimSettings) -> Outcome {
 #[must_use]
 pub fn play(scenario: Scenario, settings: &SimSettings) -> Outcome {
     let mut run = Run::new(scenario, settings);
-    let end_us = run.scenario.clean_at_us + CLEAN_US;
+    let end_us = run.scenario.clean_at_us + CLEAN_US + QUIET_US;
     loop {
         let at_us = run.next_us();
         if at_us > end_us {
@@ -137,12 +137,21 @@ impl Run {
             .min(self.timers_us)
             .min(self.inspect_us)
             .min(self.taints_us)
-            .min(self.upstream.next_us());
+            .min(self.publishes_us());
         self.players
             .iter()
             .map(Player::next_us)
             .fold(fixed, u64::min)
             .max(self.now_us)
+    }
+
+    /// When the upstream runs next: not any more once the world stands still before the end.
+    fn publishes_us(&self) -> u64 {
+        let next_us = self.upstream.next_us();
+        if next_us > self.scenario.clean_at_us + CLEAN_US {
+            return u64::MAX;
+        }
+        next_us
     }
 
     /// Does what is due now.
@@ -156,7 +165,7 @@ impl Run {
             self.turn += 1;
             self.take_turn(turn);
         }
-        if self.upstream.next_us() <= self.now_us {
+        if self.publishes_us() <= self.now_us {
             self.publish();
         }
         if self.timers_us <= self.now_us {
