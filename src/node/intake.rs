@@ -21,7 +21,7 @@ use crate::state::world::{Refusal, World};
 use crate::upstream::subscriber::{Stream, SubscriberEvent};
 
 /// Why items of upstream ticks were refused: the labels of `upstream_refusals_total{reason}`.
-pub const REFUSAL_WORDS: [&str; 11] = [
+pub const REFUSAL_WORDS: [&str; 12] = [
     "time_fell",
     "time_too_large",
     "not_alive",
@@ -33,6 +33,7 @@ pub const REFUSAL_WORDS: [&str; 11] = [
     "stale",
     "future",
     "unknown_field",
+    "too_many_events",
 ];
 
 /// What became of an attempt to connect: the labels of `upstream_connects_total{result}`.
@@ -270,6 +271,7 @@ fn place(refusal: &Refusal) -> usize {
         Refusal::Stale(_) => 8,
         Refusal::Future { .. } => 9,
         Refusal::UnknownField { .. } => 10,
+        Refusal::TooManyEvents { .. } => 11,
     }
 }
 

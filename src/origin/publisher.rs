@@ -175,12 +175,17 @@ fn leave_out(refused: &[Refusal], update: &mut TickUpdate) {
     update
         .extras
         .retain(|item| !named.contains(&("extra fields", item.entity)));
+    for refusal in refused {
+        if let Refusal::TooManyEvents { taken, .. } = refusal {
+            update.events.truncate(*taken);
+        }
+    }
 }
 
-/// Section and entity of a refused item; `None` where the whole update was refused.
+/// Section and entity of a refused item; `None` where the whole update was refused, or events.
 fn item(refusal: &Refusal) -> Option<(&'static str, Entity)> {
     match *refusal {
-        Refusal::TimeFell { .. } | Refusal::TimeTooLarge { .. } => None,
+        Refusal::TimeFell { .. } | Refusal::TimeTooLarge { .. } | Refusal::TooManyEvents { .. } => None,
         // A segment begins with an observation.
         Refusal::Future {
             what: "segment",

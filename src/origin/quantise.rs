@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::error::OriginError;
-use crate::limits::{EVENT_BYTES_MAX, EXTRA_FIELDS_MAX};
+use crate::limits::{EVENT_BYTES_MAX, EVENTS_TICK_BYTES_MAX, EXTRA_FIELDS_MAX};
 use crate::state::entity::Entity;
 use crate::state::record::Motion;
 use crate::state::rotation::Rotation;
@@ -14,7 +14,6 @@ use crate::state::sample::{ExtraSample, Sample, WorldSample};
 use crate::state::schema::{Rate, Schema, SchemaError};
 use crate::state::update::{Event, ExtraUpdate, Observation, TickUpdate};
 use crate::state::world::World;
-use crate::upstream::tick::{EVENT_BYTES, EVENT_ROOM};
 
 /// The update that `sample` makes of `world`, and why items were left out.
 pub(super) fn update(world: &World, sample: &WorldSample) -> (TickUpdate, Vec<OriginError>) {
@@ -190,7 +189,7 @@ fn extras(schema: &Schema, sample: &WorldSample, update: &mut TickUpdate, errors
 
 fn events(sample: &WorldSample, update: &mut TickUpdate, errors: &mut Vec<OriginError>) {
     let server_us = sample.server_us;
-    let mut room = EVENT_ROOM;
+    let mut room = EVENTS_TICK_BYTES_MAX;
     for event in &sample.events {
         let Event { kind, at_us, .. } = *event;
         let bytes = event.payload.len();
@@ -202,13 +201,13 @@ fn events(sample: &WorldSample, update: &mut TickUpdate, errors: &mut Vec<Origin
             });
         } else if bytes > EVENT_BYTES_MAX {
             errors.push(OriginError::EventTooLong { kind, bytes });
-        } else if EVENT_BYTES + bytes > room {
+        } else if event.bytes() > room {
             errors.push(OriginError::EventRoom {
                 kind,
-                bytes: EVENT_ROOM,
+                bytes: EVENTS_TICK_BYTES_MAX,
             });
         } else {
-            room -= EVENT_BYTES + bytes;
+            room -= event.bytes();
             update.events.push(event.clone());
         }
     }

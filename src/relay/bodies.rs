@@ -155,6 +155,18 @@ impl Bodies {
         self.records
     }
 
+    /// True when all entries of a plan fit one part.
+    #[must_use]
+    pub fn fits_one_part(plan: &Planned, segments: &mut SegmentCache) -> bool {
+        let mut bits = 0;
+        let mut previous = None;
+        plan.entries().iter().all(|entry| {
+            bits += encode::gap_bits(previous, entry.slot) as usize + segments.segment(entry, plan).bits;
+            previous = Some(entry.slot);
+            bits <= BODY_MAX * 8
+        })
+    }
+
     /// Packs planned entries, in the plan's order, into at most [`PARTS_MAX`] parts. A part holds rising slots;
     /// where the order falls a new part begins. What does not fit is left out and the snapshot is then not
     /// exhaustive. With no entry there is one empty part: time moves on (SPEC DEC8).

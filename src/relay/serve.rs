@@ -4,12 +4,10 @@
 
 use std::sync::Arc;
 
-use crate::limits::{
-    CANDIDATE_SPACING_US, JOIN_SPACING_US, PARTS_PER_TICK, SILENT_US, UNCONFIRMED_BYTES, WINDOW_SLOTS,
-    digest_spacing_us,
-};
+use crate::limits::{JOIN_SPACING_US, PARTS_PER_TICK, SILENT_US, UNCONFIRMED_BYTES, digest_spacing_us};
 use crate::sequence::Tick;
 use crate::state::Frame;
+use crate::state::entity::Entity;
 use crate::state::slots::Slot;
 use crate::window::send::{Candidate, Dropped};
 use crate::wire::snapshot::{Held, SnapshotHeader};
@@ -110,11 +108,9 @@ impl Kitchen {
     ) -> Option<Dish> {
         let frame = arena.newest()?;
         self.forced.clear();
-        for (id, generation) in requests {
-            let asked = |record: &crate::state::record::Record| {
-                record.entity.id == *id && record.entity.generation == *generation
-            };
-            let found = frame.records().find(|(_, record)| asked(record));
+        if !requests.is_empty() {
+            let asked = |entity: Entity| requests.contains(&(entity.id, entity.generation));
+            let found = frame.records().filter(|(_, record)| asked(record.entity));
             self.forced.extend(found.map(|(slot, _)| slot));
         }
         counters.requested_records += self.forced.len() as u64;
@@ -153,12 +149,11 @@ impl Kitchen {
             }
             None => (Dish::Private, &mut self.private),
         };
-        bodies.pack(&self.plan, &mut self.segments);
-        if bodies.parts().len() > 1 {
+        if !Bodies::fits_one_part(&self.plan, &mut self.segments) {
             // Turn the order, so that what is always lost or never fits is not always the same (SPEC TAB8).
             self.plan.rotate(frame.tick.0 as usize * 389, frame.slot_count());
-            bodies.pack(&self.plan, &mut self.segments);
         }
+        bodies.pack(&self.plan, &mut self.segments);
         Some(dish)
     }
 }
@@ -206,6 +201,17 @@ pub fn serve(
             .view_complete_us
             .observe(now_us.saturating_sub(session.created_us));
     }
+    // All that can withhold a snapshot is asked before anything is planned for it: what a client costs its shard is not
+    // the client's to choose (SPEC OPS1).
+    if !session.whole && now_us.saturating_sub(session.heavy_us) < JOIN_SPACING_US {
+        counters.withhold(Withheld::JoinPacing);
+        return false;
+    }
+    refill(session, kitchen.budget, now_us);
+    if session.tokens <= 0 {
+        counters.withhold(Withheld::Budget);
+        return false;
+    }
     let begun = (kitchen.stopwatch)();
     let mut requests = core::mem::take(&mut session.requests);
     if now_us.saturating_sub(session.requests_us) < REQUEST_SPACING_US {
@@ -229,7 +235,7 @@ pub fn serve(
         bodies,
         stopwatch: kitchen.stopwatch,
     };
-    sending.send(session, arena, frame, kitchen.budget, now_us, outbox, counters)
+    sending.send(session, arena, frame, now_us, outbox, counters)
 }
 
 /// Least time between two answers to requests for single records, microseconds (FAULTS 38).
@@ -265,21 +271,11 @@ impl Sending<'_> {
         session: &mut Session,
         arena: &Arena,
         frame: &Arc<Frame>,
-        budget: Budget,
         now_us: u64,
         outbox: &mut impl Outbox,
         counters: &mut Counters,
     ) -> bool {
         let needed = self.bodies.parts().len();
-        if !session.whole && needed > 2 && now_us.saturating_sub(session.heavy_us) < JOIN_SPACING_US {
-            counters.withhold(Withheld::JoinPacing);
-            return false;
-        }
-        refill(session, budget, now_us);
-        if session.tokens <= 0 {
-            counters.withhold(Withheld::Budget);
-            return false;
-        }
         // Parts are of similar size: what the budget holds, at least one.
         let affordable = usize::try_from(session.tokens)
             .unwrap_or(0)
@@ -326,9 +322,8 @@ impl Sending<'_> {
     }
 
     fn header(&self, session: &mut Session, arena: &Arena, frame: &Frame, now_us: u64) -> SnapshotHeader {
-        let room = session.window.held().len() < WINDOW_SLOTS;
-        let due = now_us.saturating_sub(session.candidate_us) >= CANDIDATE_SPACING_US;
-        let candidate = room && (due || self.base.is_none());
+        let due = now_us.saturating_sub(session.candidate_us) >= session.candidate_spacing_us();
+        let candidate = session.has_place(frame) && (due || self.base.is_none());
         // The first parts of a commit carry the base's digest too: the client looks at that table anyway.
         let committing = session.window.opened_us() == Some(now_us);
         let digest_due =

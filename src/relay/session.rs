@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use crate::delta::message::Message;
 use crate::limits::{
-    COMMIT_KEEPS, COMMIT_SPACING_US, LEASE_US, RESTART_SPACING_US, STREAM_MESSAGES_MAX, WINDOW_SLOTS,
+    CANDIDATE_SPACING_US, COMMIT_KEEPS, COMMIT_SPACING_US, LEASE_US, RESTART_SPACING_US, STREAM_MESSAGES_MAX, WINDOW_SLOTS,
 };
 use crate::sequence::Tick;
+use crate::state::Frame;
 use crate::state::digest::Digest;
 use crate::window::WindowLimits;
 use crate::window::send::{Dropped, RestartReason, SendWindow, WindowReport};
@@ -29,6 +30,11 @@ use super::outbox::Path;
 use super::pace::Pace;
 use super::table::Table;
 
+/// Tables whose progress is compared while a client joins.
+const PROGRESS_TABLES: usize = 8;
+/// Time beyond two round trips in which a report of what arrived has come, microseconds: a client speaks ten times a
+/// second, and holds a report back for parts at most that long.
+const REPORT_WITHIN_US: u64 = 300_000;
 /// Bytes of an `Arc`'s two counters.
 const ARC_BYTES: usize = 2 * size_of::<usize>();
 
@@ -339,13 +345,46 @@ impl Session {
                     table.members(arena)
                 }
             };
-            usable.max_by_key(|held| (progress(&held.table), age(held.held)))
+            // To count members costs a walk over the world: of the newest few, more than an honest client lets wait.
+            let mut ages = [u32::MAX; WINDOW_SLOTS];
+            for (place, held) in ages.iter_mut().zip(usable.clone()) {
+                *place = held.held.id.age_at(frame.tick).unwrap_or(u32::MAX);
+            }
+            ages.sort_unstable();
+            let oldest = ages[PROGRESS_TABLES - 1];
+            let newest =
+                usable.filter(|held| held.held.id.age_at(frame.tick).is_some_and(|age| age <= oldest));
+            newest.max_by_key(|held| (progress(&held.table), age(held.held)))
         };
         match best {
             Some(best) => Ok(Some(best.held)),
             None if self.window.held().is_empty() => Ok(None),
             None => Err(RestartReason::LeaseOver),
         }
+    }
+
+    /// Least time between two candidates, microseconds: so that half the places are enough for those that are under way.
+    #[must_use]
+    pub fn candidate_spacing_us(&self) -> u64 {
+        let round_trip_us = u64::from(self.round_trip_us.unwrap_or(0));
+        CANDIDATE_SPACING_US.max(round_trip_us / (WINDOW_SLOTS as u64 / 2))
+    }
+
+    /// True when a candidate of `frame` may take a place of the window: one is free, or the oldest one unreported will
+    /// not be reported any more. To drop it sooner would leave a client with a long way without any baseline (SPEC WIN11).
+    #[must_use]
+    pub fn has_place(&self, frame: &Frame) -> bool {
+        if self.window.held().len() >= WINDOW_SLOTS {
+            return false;
+        }
+        let patience_us = self.round_trip_us.map_or(LEASE_US, |round_trip_us| {
+            2 * u64::from(round_trip_us) + REPORT_WITHIN_US
+        });
+        let oldest = self.window.candidates().next();
+        self.window.in_use() < WINDOW_SLOTS
+            || oldest.is_none_or(|oldest| {
+                frame.server_us.saturating_sub(oldest.server_us) > patience_us.min(LEASE_US)
+            })
     }
 
     /// Starts the next session epoch when the client refused or nothing it holds may be named, at most once

@@ -24,8 +24,10 @@ use crate::wire::seal::OpenError;
 
 mod due;
 mod handshake;
+mod tour;
 
 use self::due::{Due, due};
+use self::tour::Tour;
 use super::arena::Arena;
 use super::compose::{Blocks, Composed, Outer, compose};
 use super::counters::{Counters, DatagramRefusal, Withheld};
@@ -86,8 +88,7 @@ pub struct Shard {
     free: Vec<usize>,
     open: usize,
     by_source: HashMap<(SocketAddr, [u8; 16]), usize>,
-    cursor: usize,
-    left: usize,
+    tour: Tour,
     draining: bool,
     report: Report,
     counters: Counters,
@@ -114,8 +115,7 @@ impl Shard {
             free: Vec::new(),
             open: 0,
             by_source: HashMap::new(),
-            cursor: 0,
-            left: 0,
+            tour: Tour::default(),
             draining: false,
             report: Report::default(),
             counters: Counters::default(),
@@ -164,9 +164,7 @@ impl Shard {
 
     /// Takes the next frame. `schema` is its stream's canonical schema; it is looked at when the stream changes.
     pub fn publish(&mut self, frame: Arc<Frame>, schema: &[u8]) {
-        if self.left > 0 {
-            self.counters.withheld[Withheld::Overrun as usize] += self.left as u64;
-        }
+        self.counters.withheld[Withheld::Overrun as usize] += self.unserved() as u64;
         if frame.stream_epoch != self.stream_epoch {
             self.stream_epoch = frame.stream_epoch;
             self.schema = schema.to_vec();
@@ -181,7 +179,7 @@ impl Shard {
         self.kitchen.begin_tick(&frame, &mut self.counters);
         self.queue_events(&frame);
         self.arena.publish(frame);
-        self.left = self.open;
+        self.tour.begin(self.sessions.len());
     }
 
     /// Events go to every session that knows this stream and whose view has been complete; each once and in
@@ -204,32 +202,27 @@ impl Shard {
     /// Serves sessions the newest frame until all have it or the outbox has no room for a whole snapshot. True
     /// when some are left: flush and call again.
     pub fn transmit(&mut self, now_us: u64, outbox: &mut impl Outbox) -> bool {
-        while self.left > 0 {
+        while let Some(place) = self.tour.next_place() {
+            let Some(Some(session)) = self.sessions.get(place) else {
+                self.tour.pass();
+                continue;
+            };
             if outbox.room() < PARTS_PER_TICK {
                 return true;
             }
-            if self.cursor >= self.sessions.len() {
-                self.cursor = 0;
-            }
-            let place = self.cursor;
-            self.cursor += 1;
-            let Some(Some(session)) = self.sessions.get(place) else {
-                continue;
-            };
-            self.left -= 1;
+            self.tour.pass();
             if session.closing.is_none() {
                 self.serve_place(place, now_us, outbox);
             }
         }
-        // The next frame begins with another session: nobody is always last.
-        self.cursor += 1;
         false
     }
 
     /// Sessions not served the newest frame yet.
     #[must_use]
     pub fn unserved(&self) -> usize {
-        self.left
+        let open = |place: &usize| matches!(self.sessions.get(*place), Some(Some(_)));
+        self.tour.rest().filter(open).count()
     }
 
     /// Takes one datagram. A handshake is answered through the outbox.
@@ -327,7 +320,6 @@ impl Shard {
         self.by_source.remove(&(session.source, session.client_nonce));
         self.free.push(place);
         self.open -= 1;
-        self.left = self.left.min(self.open);
         self.counters.close(reason);
         self.changes
             .push(SessionChange::Closed(session.connection, reason));

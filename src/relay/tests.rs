@@ -5,4 +5,5 @@ mod numbers;
 mod pace;
 mod peer;
 mod protocol;
+mod turns;
 mod window;

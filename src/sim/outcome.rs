@@ -71,6 +71,10 @@ pub struct Figures {
     pub flips_detected: u64,
     pub flips_harmless: u64,
     pub flips_healed: u64,
+    /// Shown wrongly for a while and made good by newer records before anybody noticed.
+    pub flips_superseded: u64,
+    /// Not noticed when the session ended.
+    pub flips_open: u64,
     pub advances: u64,
     pub complete_views: u64,
     pub events_delivered: u64,
@@ -104,12 +108,14 @@ pub struct Figures {
     pub detect_us: Quantiles,
     pub heal_us: Quantiles,
     pub wrong_us: Quantiles,
+    /// The same of those that nobody noticed.
+    pub superseded_us: Quantiles,
 }
 
 impl Figures {
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Figures) {
-        let sums: [(&mut u64, u64); 39] = [
+        let sums: [(&mut u64, u64); 41] = [
             (&mut self.runs, other.runs),
             (&mut self.client_us, other.client_us),
             (&mut self.sessions, other.sessions),
@@ -131,6 +137,8 @@ impl Figures {
             (&mut self.flips_detected, other.flips_detected),
             (&mut self.flips_harmless, other.flips_harmless),
             (&mut self.flips_healed, other.flips_healed),
+            (&mut self.flips_superseded, other.flips_superseded),
+            (&mut self.flips_open, other.flips_open),
             (&mut self.advances, other.advances),
             (&mut self.complete_views, other.complete_views),
             (&mut self.events_delivered, other.events_delivered),
@@ -174,6 +182,7 @@ impl Figures {
             (&mut self.detect_us, &other.detect_us),
             (&mut self.heal_us, &other.heal_us),
             (&mut self.wrong_us, &other.wrong_us),
+            (&mut self.superseded_us, &other.superseded_us),
         ] {
             mine.merge(theirs);
         }
@@ -352,22 +361,41 @@ impl fmt::Display for Figures {
             "digests        {} checked, {} mismatches",
             self.digests_checked, self.digest_mismatches
         )?;
+        if self.records_omitted > 0 {
+            writeln!(
+                f,
+                "budget         {} entries left out for want of it: what lags for that is not called wrong",
+                self.records_omitted
+            )?;
+        }
         if self.flips > 0 {
             let Figures {
                 flips,
                 flips_detected,
                 flips_healed,
                 flips_harmless,
+                flips_superseded,
+                flips_open,
+                tainted_records,
                 ..
             } = self;
             let (times, heals) = (spread(&self.detect_us), spread(&self.wrong_us));
+            let superseded = spread(&self.superseded_us);
             writeln!(
                 f,
                 "bit flips      {flips}: {flips_detected} detected ({times}), {flips_healed} of them healed"
             )?;
             writeln!(
                 f,
-                "               {flips_harmless} without effect; records shown wrongly for {heals}"
+                "               {flips_superseded} made good by newer records before that (shown wrongly for {superseded})"
+            )?;
+            writeln!(
+                f,
+                "               {flips_harmless} without effect, {flips_open} unnoticed when the session ended"
+            )?;
+            writeln!(
+                f,
+                "               records shown wrongly for {heals}; {tainted_records} looks found a wrong record meanwhile"
             )?;
         }
         Ok(())

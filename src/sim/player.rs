@@ -341,6 +341,7 @@ impl Session {
     /// Adds what the client counted.
     fn count(&self, now_us: u64, figures: &mut Figures) {
         let statistics = self.client.statistics();
+        self.check.count_taint(figures);
         figures.sessions += 1;
         figures.client_us += now_us - self.began_us;
         figures.slots_most = figures.slots_most.max(statistics.slots_in_use_max);

@@ -9,7 +9,7 @@ use super::dice::Dice;
 use super::outcome::{Failure, Outcome};
 use super::player::Player;
 use super::post::Post;
-use super::scenario::{CLEAN_US, QUIET_US, Scenario, Turn};
+use super::scenario::{CLEAN_US, QUIET_US, Scenario, StallKind, Turn};
 use super::settings::{Sabotage, SimSettings};
 use super::upstream::Upstream;
 use super::windows::{compare_tables, describe, session_of};
@@ -41,13 +41,18 @@ pub fn run(seed: u64, settings: &SimSettings) -> Outcome {
 #[must_use]
 pub fn play(scenario: Scenario, settings: &SimSettings) -> Outcome {
     let mut run = Run::new(scenario, settings);
-    let end_us = run.scenario.clean_at_us + CLEAN_US + QUIET_US;
+    let quiet_us = run.scenario.clean_at_us + CLEAN_US;
+    let end_us = quiet_us + QUIET_US;
     loop {
         let at_us = run.next_us();
         if at_us > end_us {
             break;
         }
         run.now_us = at_us;
+        if !run.quiet && at_us >= quiet_us {
+            run.quiet = true;
+            run.upstream.stall(at_us, StallKind::Pause, 2 * QUIET_US);
+        }
         run.step();
     }
     run.now_us = end_us;
@@ -66,6 +71,7 @@ struct Run {
     now_us: u64,
     turn: usize,
     clean: bool,
+    quiet: bool,
     timers_us: u64,
     inspect_us: u64,
     taints_us: u64,
@@ -107,6 +113,7 @@ impl Run {
             now_us: 0,
             turn: 0,
             clean: false,
+            quiet: false,
             timers_us: dice.up_to(TIMERS_US),
             inspect_us: INSPECT_US,
             taints_us: if flips { TAINTS_US } else { u64::MAX },
@@ -137,21 +144,12 @@ impl Run {
             .min(self.timers_us)
             .min(self.inspect_us)
             .min(self.taints_us)
-            .min(self.publishes_us());
+            .min(self.upstream.next_us());
         self.players
             .iter()
             .map(Player::next_us)
             .fold(fixed, u64::min)
             .max(self.now_us)
-    }
-
-    /// When the upstream runs next: not any more once the world stands still before the end.
-    fn publishes_us(&self) -> u64 {
-        let next_us = self.upstream.next_us();
-        if next_us > self.scenario.clean_at_us + CLEAN_US {
-            return u64::MAX;
-        }
-        next_us
     }
 
     /// Does what is due now.
@@ -165,7 +163,7 @@ impl Run {
             self.turn += 1;
             self.take_turn(turn);
         }
-        if self.publishes_us() <= self.now_us {
+        if self.upstream.next_us() <= self.now_us {
             self.publish();
         }
         if self.timers_us <= self.now_us {

@@ -1,7 +1,7 @@
 //! What one seed decides before anything runs: the world, the upstream's troubles, the clients and their links.
 //!
 //! Times are microseconds of virtual time from the start of the run. A scenario ends with [`CLEAN_US`] of clean
-//! links and an undisturbed upstream and [`QUIET_US`] without a tick, after which every client must have the whole truth.
+//! links and an undisturbed upstream and [`QUIET_US`] of a world at rest, after which every client must have the whole truth.
 
 use super::dice::Dice;
 use super::settings::SimSettings;
@@ -10,9 +10,9 @@ use crate::sequence::Tick;
 
 /// Clean network at the end of every run.
 pub const CLEAN_US: u64 = 1_500_000;
-/// The world stands still for this long after that: a session whose last tick the pace held back gets it from a timer
-/// (at most `PACE_SPACING_MAX_US` later).
-pub const QUIET_US: u64 = 500_000;
+/// The origin says nothing for this long after that, and the relay repeats its last world: what the pace held back or the
+/// budget left out is said.
+pub const QUIET_US: u64 = 1_000_000;
 /// The longest round trip a link is given by its seed, jitter included.
 pub const ROUND_TRIP_MAX_US: u64 = 300_000;
 

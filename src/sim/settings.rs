@@ -76,12 +76,14 @@ pub struct LinkDemand {
 }
 
 impl LinkDemand {
-    /// The settings of a link that a seed has drawn, with what is forced.
+    /// The settings of a link that a seed has drawn, with what is forced. No loss at all is no bursts of it either,
+    /// unless they are asked for by name; any other share leaves the drawn bursts as they are.
     #[must_use]
     pub fn applied_to(&self, drawn: ImpairmentSettings) -> ImpairmentSettings {
+        let drawn_bursts = drawn.burst_loss.filter(|_| self.loss != Some(0.0));
         ImpairmentSettings {
             loss: self.loss.unwrap_or(drawn.loss),
-            burst_loss: self.burst_loss.or(drawn.burst_loss),
+            burst_loss: self.burst_loss.or(drawn_bursts),
             delay_us: self.delay_us.unwrap_or(drawn.delay_us),
             jitter_us: self.jitter_us.unwrap_or(drawn.jitter_us),
             reorder: self.reorder.unwrap_or(drawn.reorder),
@@ -89,5 +91,46 @@ impl LinkDemand {
             corrupt: self.corrupt.unwrap_or(drawn.corrupt),
             ..drawn
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link without loss loses nothing; what else the seed has drawn stays.
+    #[test]
+    fn no_loss_is_no_bursts_of_it_unless_they_are_named() {
+        let drawn = ImpairmentSettings {
+            loss: 0.1,
+            burst_loss: Some((0.01, 0.25)),
+            corrupt: 0.02,
+            jitter_us: 7,
+            ..ImpairmentSettings::default()
+        };
+        let forced = |loss, burst_loss| {
+            LinkDemand {
+                loss,
+                burst_loss,
+                ..LinkDemand::default()
+            }
+            .applied_to(drawn)
+        };
+        assert_eq!(forced(None, None), drawn);
+        assert_eq!(forced(Some(0.3), None), ImpairmentSettings { loss: 0.3, ..drawn });
+        let none = ImpairmentSettings {
+            loss: 0.0,
+            burst_loss: None,
+            ..drawn
+        };
+        assert_eq!(forced(Some(0.0), None), none);
+        let bursts = Some((0.5, 0.5));
+        assert_eq!(
+            forced(Some(0.0), bursts),
+            ImpairmentSettings {
+                burst_loss: bursts,
+                ..none
+            }
+        );
     }
 }

@@ -12,6 +12,9 @@ use crate::state::record::Record;
 /// The longest that records may be shown wrongly because of a flipped bit: a digest a second, some of them lost,
 /// the way there and back, the time between two session epochs, and a full state.
 pub const HEAL_WITHIN_US: u64 = 4_000_000;
+/// The longest that records may be shown wrongly without anybody noticing, while snapshots come (see
+/// [`received`](Taint::received)).
+pub const FIND_WITHIN_US: u64 = 1_000_000;
 /// Time between two parts beyond which a client does not listen but waits.
 const PAUSE_US: u64 = 250_000;
 /// Time without a newer snapshot after which a client hears nothing of the world.
@@ -36,6 +39,10 @@ pub struct Taint {
     detected: bool,
     /// When records were first seen to be shown wrongly.
     shown_us: Option<u64>,
+    /// How long the client had listened then.
+    shown_listened_us: Option<u64>,
+    /// How long it had listened since then when records were last seen to be shown wrongly.
+    unheard_us: u64,
     /// How long they were since, while the client heard of the world: who hears nothing can find nothing.
     wrong_us: u64,
     /// The last look, the newest snapshot then, and since when it is the newest.
@@ -70,6 +77,8 @@ impl Taint {
             listened_us: 0,
             detected: false,
             shown_us: None,
+            shown_listened_us: None,
+            unheard_us: 0,
             wrong_us: 0,
             looked_us: now_us,
             newest: None,
@@ -119,13 +128,16 @@ impl Taint {
         if let Some(wrong) = wrong {
             self.right_us = None;
             self.shown_us.get_or_insert(now_us);
+            self.unheard_us = self.listened_us - *self.shown_listened_us.get_or_insert(self.listened_us);
             let hears = now_us - self.heard_us <= SILENCE_US;
             self.wrong_us += since_look_us * u64::from(hears);
-            if self.wrong_us > HEAL_WITHIN_US && !self.failed {
+            let unnoticed = !self.detected && self.unheard_us > FIND_WITHIN_US;
+            if (unnoticed || self.wrong_us > HEAL_WITHIN_US) && !self.failed {
                 self.failed = true;
                 let (flip_us, us) = (self.at_us, self.wrong_us);
                 return Look::TooLong(format!(
-                    "a bit was flipped at {flip_us} us and records are shown wrongly for {us} us now: {wrong}"
+                    "a bit was flipped at {flip_us} us and records are shown wrongly for {us} us now{}: {wrong}",
+                    if unnoticed { ", unnoticed" } else { "" }
                 ));
             }
             return Look::Working;
@@ -144,11 +156,20 @@ impl Taint {
         }
     }
 
+    /// Counts one that was at work, or might have been, when its session ended.
+    pub fn count_open(&self, figures: &mut Figures) {
+        figures.flips_open += u64::from(!self.detected);
+    }
+
     /// Counts what came of it.
     pub fn count(&self, figures: &mut Figures) {
         let right_us = self.right_us.unwrap_or(self.at_us);
         figures.flips_healed += u64::from(self.detected);
         figures.flips_harmless += u64::from(!self.detected && self.shown_us.is_none());
+        if !self.detected && self.shown_us.is_some() {
+            figures.flips_superseded += 1;
+            figures.superseded_us.add(self.unheard_us);
+        }
         figures.heal_us.add(right_us - self.at_us);
         if self.shown_us.is_some() {
             figures.wrong_us.add(self.wrong_us);

@@ -172,6 +172,7 @@ impl Frame {
                 (chunks, last) = (chunks + 1, chunk);
             }
         }
-        chunks * size_of::<Chunk>() + self.chunks.len() * size_of::<usize>() + size_of::<Frame>()
+        let events: usize = self.events.iter().map(Event::bytes).sum();
+        events + chunks * size_of::<Chunk>() + self.chunks.len() * size_of::<usize>() + size_of::<Frame>()
     }
 }

@@ -2,6 +2,7 @@
 
 use super::entity::Entity;
 use super::record::Motion;
+use crate::limits::EVENT_OVERHEAD_BYTES;
 
 /// A tick as published: only what was observed, in absolute values. Despawns apply first, then spawns, then
 /// observations, then extra fields; events last.
@@ -88,3 +89,13 @@ pub struct Event {
     /// The game's own bytes, at most [`EVENT_BYTES_MAX`](crate::limits::EVENT_BYTES_MAX).
     pub payload: Vec<u8>,
 }
+
+impl Event {
+    /// What it counts as, bytes: its payload and [`EVENT_OVERHEAD_BYTES`].
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        EVENT_OVERHEAD_BYTES + self.payload.len()
+    }
+}
+
+const _: () = assert!(size_of::<Event>() <= EVENT_OVERHEAD_BYTES);

@@ -13,8 +13,8 @@ use super::frame::{Chunk, Frame, Grave, Place};
 use super::record::Record;
 use super::schema::Schema;
 use super::slots::{Slot, SlotSet};
-use super::update::{Despawn, ExtraUpdate, Observation, Spawn, TickUpdate};
-use crate::limits::{CHUNK_SLOTS, QUIET_TICKS, SERVER_TIME_MAX_US, SLOTS_MAX};
+use super::update::{Despawn, Event, ExtraUpdate, Observation, Spawn, TickUpdate};
+use crate::limits::{CHUNK_SLOTS, EVENTS_TICK_BYTES_MAX, QUIET_TICKS, SERVER_TIME_MAX_US, SLOTS_MAX};
 use crate::sequence::Tick;
 
 /// Why one item of an update was refused.
@@ -101,6 +101,17 @@ pub enum Refusal {
         at_us: u64,
         /// Time of the frame.
         server_us: u64,
+    },
+    /// More events in one tick than a frame keeps.
+    #[error(
+        "the last {} of {events} events of a tick refused: those before take {EVENTS_TICK_BYTES_MAX} bytes, which is the bound; spread them over ticks",
+        events - taken
+    )]
+    TooManyEvents {
+        /// How many were taken.
+        taken: usize,
+        /// How many there were.
+        events: usize,
     },
     /// Extra fields the schema does not have.
     #[error(
@@ -239,11 +250,25 @@ impl World {
         if self.schema.on_change {
             self.rest_unobserved();
         }
-        Some(self.frame(
-            update.published_us,
-            false,
-            update.events.iter().cloned().collect(),
-        ))
+        let events = self.take_events(update);
+        Some(self.frame(update.published_us, false, events))
+    }
+
+    /// The leading events of an update that are within the bound of a tick.
+    fn take_events(&mut self, update: &TickUpdate) -> Arc<[Event]> {
+        let mut bytes = 0;
+        let within = |event: &&Event| {
+            bytes += event.bytes();
+            bytes <= EVENTS_TICK_BYTES_MAX
+        };
+        let events: Arc<[Event]> = update.events.iter().take_while(within).cloned().collect();
+        if events.len() < update.events.len() {
+            self.refused.push(Refusal::TooManyEvents {
+                taken: events.len(),
+                events: update.events.len(),
+            });
+        }
+        events
     }
 
     /// The frame of `tick` with the last content again: for ticks in which nothing came (SPEC DEC8, OPS2).
@@ -293,7 +318,7 @@ impl World {
         update
     }
 
-    fn frame(&self, published_us: u64, stale: bool, events: Arc<[super::update::Event]>) -> Arc<Frame> {
+    fn frame(&self, published_us: u64, stale: bool, events: Arc<[Event]>) -> Arc<Frame> {
         Arc::new(Frame {
             tick: self.tick,
             stream_epoch: self.stream_epoch,

@@ -11,7 +11,10 @@
 )]
 
 use super::error::{UpstreamError, within};
-use crate::limits::{EVENT_BYTES_MAX, EXTRA_FIELDS_MAX, SERVER_TIME_MAX_US, SLOTS_MAX, UPSTREAM_FRAME_MAX};
+use crate::limits::{
+    EVENT_BYTES_MAX, EVENT_OVERHEAD_BYTES, EVENTS_TICK_BYTES_MAX, EXTRA_FIELDS_MAX, SERVER_TIME_MAX_US,
+    SLOTS_MAX, UPSTREAM_FRAME_MAX,
+};
 use crate::state::entity::Entity;
 use crate::state::record::Motion;
 use crate::state::rotation::Rotation;
@@ -30,13 +33,13 @@ pub const OBSERVATION_BYTES: usize = 72;
 pub const EXTRA_BYTES: usize = 9;
 /// Bytes of an event without payload.
 pub const EVENT_BYTES: usize = 21;
-/// Bytes of events for which every tick has room, whatever else is in it.
-pub const EVENT_ROOM: usize = UPSTREAM_FRAME_MAX - TICK_BYTES - SLOTS_MAX * ENTITY_BYTES;
 
 /// The most that one entity puts into a tick: it ends, begins, is observed and gets all its extra fields.
 const ENTITY_BYTES: usize =
     DESPAWN_BYTES + SPAWN_BYTES + OBSERVATION_BYTES + EXTRA_BYTES + 4 * EXTRA_FIELDS_MAX;
-const _: () = assert!(TICK_BYTES + SLOTS_MAX * ENTITY_BYTES + (1 << 18) <= UPSTREAM_FRAME_MAX);
+// The events of a tick have room, whatever else is in it: on the wire they take less than in memory.
+const _: () = assert!(TICK_BYTES + SLOTS_MAX * ENTITY_BYTES + EVENTS_TICK_BYTES_MAX <= UPSTREAM_FRAME_MAX);
+const _: () = assert!(EVENT_BYTES <= EVENT_OVERHEAD_BYTES);
 
 const KEYFRAME: u8 = 1;
 const HAS_MOTION: u8 = 1;

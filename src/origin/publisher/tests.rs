@@ -1,10 +1,10 @@
 use super::*;
+use crate::limits::EVENTS_TICK_BYTES_MAX;
 use crate::state::record::Record;
 use crate::state::sample::{ExtraSample, Sample};
 use crate::state::schema::tests::full_schema;
 use crate::state::update::{Despawn, Event, Spawn};
 use crate::upstream::subscriber::{Subscriber, SubscriberEvent};
-use crate::upstream::tick::{EVENT_BYTES, EVENT_ROOM};
 
 fn entity(id: u32, generation: u32) -> Entity {
     Entity { id, generation }
@@ -477,7 +477,7 @@ fn events_beyond_a_ticks_room_are_refused() {
         at_us: 0,
         payload: vec![0; 256],
     };
-    let fitting = EVENT_ROOM / (EVENT_BYTES + 256);
+    let fitting = EVENTS_TICK_BYTES_MAX / event.bytes();
     let next = WorldSample {
         events: vec![event; fitting + 2],
         ..sample(50_000)

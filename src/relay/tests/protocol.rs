@@ -50,6 +50,33 @@ fn following(rig: &mut Rig, port: u16) -> Peer {
     peer
 }
 
+/// THREATS 1, 4, 5: strangers gain nothing. A Request is answered in fewer bytes than it has, to where it came from, and
+/// nothing of it is kept; a Response with a made-up cookie, and what only a relay says, is not answered at all.
+#[test]
+fn threats_1_4_5_strangers_get_less_than_they_send() {
+    let mut rig = Rig::new(10, Tick(1));
+    let mut peer = following(&mut rig, 4_000);
+    let before = fingerprint(&rig);
+    let nonce = [7; 16];
+    let mut bytes = Vec::new();
+    for port in 5_000..6_000 {
+        let from = path(port);
+        put_request(&mut bytes, &nonce);
+        let (receipt, answers) = rig.hear(from, &bytes);
+        assert_eq!((receipt, answers.len()), (Receipt::Taken, 1));
+        let (to, answer) = &answers[0];
+        assert!(*to == from && answer.len() < bytes.len());
+        rig.refuses(from, answer);
+        put_response(&mut bytes, &nonce, &[3; COOKIE_BYTES], b"");
+        rig.refuses(from, &bytes);
+        bytes.clear();
+        put_denied(&mut bytes, &nonce, Denial::Full);
+        rig.refuses(from, &bytes);
+    }
+    assert_eq!(fingerprint(&rig), before);
+    peer.follow(&mut rig, 5, 5);
+}
+
 /// THREATS 22, 31: datagrams of no byte, of one, and of the most that UDP carries, with every first byte, are dropped in
 /// silence, and the session goes on.
 #[test]

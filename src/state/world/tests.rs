@@ -411,3 +411,36 @@ fn faults_61_a_full_world_refuses_and_goes_on() {
         "its old life goes on"
     );
 }
+
+/// THREATS 83, SPEC OPS5: the events of a tick have a bound, since they stay as long as their frame; those within it are
+/// kept, a frame counts what they take, and the rest of the tick applies.
+#[test]
+fn ops5_the_events_of_a_tick_are_bounded_and_counted() {
+    let mut world = world(false);
+    let event = |size: usize| Event {
+        kind: 1,
+        critical: false,
+        entity: None,
+        at_us: 0,
+        payload: vec![7; size],
+    };
+    let mut flood = update(50);
+    flood.spawned.push(spawn(entity(9, 0)));
+    flood.events = vec![event(256); 2_000];
+    let frame = world.advance(Tick(2), &flood).unwrap();
+    let taken = EVENTS_TICK_BYTES_MAX / event(256).bytes();
+    assert_eq!((frame.events.len(), frame.live()), (taken, 3));
+    let told = Refusal::TooManyEvents { taken, events: 2_000 };
+    assert_eq!(world.refused(), [told]);
+    assert!(
+        told.to_string()
+            .starts_with(&format!("the last {} of 2000 events", 2_000 - taken)),
+        "{told}"
+    );
+    let quiet = world.advance(Tick(3), &update(100)).unwrap();
+    assert!(frame.own_bytes() - quiet.own_bytes() >= taken * 256);
+    let mut few = update(150);
+    few.events = vec![event(256); 10];
+    assert_eq!(world.advance(Tick(4), &few).unwrap().events.len(), 10);
+    assert!(world.refused().is_empty());
+}

@@ -242,6 +242,7 @@ fn the_document_states_the_bounds_that_hold() {
         (crate::limits::UPSTREAM_TEXT_MAX, "UPSTREAM_TEXT_MAX"),
         (crate::limits::SCHEMA_BYTES_MAX, "SCHEMA_BYTES_MAX"),
         (crate::limits::EVENT_BYTES_MAX, "EVENT_BYTES_MAX"),
+        (crate::limits::EVENTS_TICK_BYTES_MAX, "EVENTS_TICK_BYTES_MAX"),
         (crate::limits::SLOTS_MAX, "SLOTS_MAX"),
         (crate::limits::EXTRA_FIELDS_MAX, "EXTRA_FIELDS_MAX"),
         (crate::limits::CLASSES_MAX, "CLASSES_MAX"),
