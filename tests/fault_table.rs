@@ -1,8 +1,9 @@
 //! The tables of docs/VERIFICATION-faults.md against the tests there are (FAULTS, THREATS).
 //!
-//! A test names a number by its own name (`faults_12_..`, `threats_33_34_..`) or by its doc comment (`FAULTS 12`,
+//! A test names a number by its own name (`faults_22_..`, `threats_33_34_..`) or by its doc comment (`FAULTS 22`,
 //! `THREATS 22..35`). The document fails here when a row names a test that does not exist or that does not name the
-//! row's number, when a test names a number and its row does not list it, and when a required number has no row.
+//! row's number, when a test names a number and its row does not list it, when a required number has no row, and when
+//! code or a document cites a number that has neither a row nor a line in docs/DECISIONS.md.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -82,6 +83,21 @@ fn numbers_of_comment(comment: &str) -> BTreeSet<Number> {
         }
     }
     numbers
+}
+
+/// The numbers that a file names, in comments or prose, also where a line ends within a list of them.
+fn numbers_of_text(text: &str) -> BTreeSet<Number> {
+    let mut joined = String::new();
+    for line in text.lines().map(str::trim_start) {
+        let marks = ["///", "//!", "//"];
+        let line = marks
+            .into_iter()
+            .find_map(|mark| line.strip_prefix(mark))
+            .unwrap_or(line);
+        joined.push_str(line);
+        joined.push(' ');
+    }
+    numbers_of_comment(&joined)
 }
 
 /// The test functions of one file: those with a `test` attribute.
@@ -256,11 +272,44 @@ fn the_table_of_edges_names_tests_that_are_there() {
     assert!(count > 20, "{count}");
 }
 
+/// Each number that code or a document cites has a row, or a decision that names it.
+#[test]
+fn every_number_cited_has_a_row_or_a_decision() {
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+    let mut files = Vec::new();
+    for directory in ["src", "tests", "fuzz/src"] {
+        sources(&root().join(directory), &mut files);
+    }
+    // This file's own examples cite nothing.
+    files.retain(|path| !path.ends_with("tests/fault_table.rs"));
+    let documents = std::fs::read_dir(root().join("docs")).unwrap();
+    files.extend(documents.map(|entry| entry.unwrap().path()));
+    files.extend(["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(|name| root().join(name)));
+    let decided = numbers_of_text(&read(&root().join("docs/DECISIONS.md")));
+    let (rows, _) = document();
+    let (mut cited, mut wrong) = (BTreeSet::new(), Vec::new());
+    for path in files {
+        for number in numbers_of_text(&read(&path)) {
+            if !rows.contains_key(&number) && !decided.contains(&number) {
+                let file = path.strip_prefix(root()).unwrap().display();
+                wrong.push(format!("{} {} in {file}", number.0, number.1));
+            }
+            cited.insert(number);
+        }
+    }
+    assert!(cited.len() > 100, "{} numbers are cited", cited.len());
+    assert!(
+        wrong.is_empty(),
+        "neither a row nor a decision:\n{}",
+        wrong.join("\n")
+    );
+}
+
 /// Each decision that a row points to is written down with its number.
 #[test]
 fn every_decision_is_written_down() {
     let decisions = std::fs::read_to_string(root().join("docs/DECISIONS.md")).unwrap();
-    let written = numbers_of_comment(&decisions.replace('\n', " "));
+    let written = numbers_of_text(&decisions);
     let missing: Vec<_> = document()
         .0
         .into_iter()
@@ -333,6 +382,16 @@ fn numbers_are_read_from_names_and_comments() {
             ("FAULTS", 44),
             ("FAULTS", 46),
             ("FAULTS", 7)
+        ])
+    );
+    assert_eq!(
+        numbers_of_text("/// one (FAULTS 44,\n    /// 46). THREATS 3 to\n//! 5: so"),
+        of(&[
+            ("FAULTS", 44),
+            ("FAULTS", 46),
+            ("THREATS", 3),
+            ("THREATS", 4),
+            ("THREATS", 5)
         ])
     );
     assert_eq!(named("`a_1`, `b` (`src/x.rs`), `c` (`y.rs`)").len(), 3);

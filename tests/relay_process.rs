@@ -168,8 +168,8 @@ fn threats_96_sigterm_tells_clients_and_ends_with_success() {
     assert_eq!(relay.end().code(), Some(0));
 }
 
-/// FAULTS 41, THREATS 99: a relay that stood still goes on with the present, not with what it missed, and its
-/// sessions live.
+/// FAULTS 41, THREATS 84, 99: a relay that stood still, and is given thirty ticks at once, goes on with the newest and not
+/// with what it missed; its sessions live.
 #[test]
 fn faults_41_after_a_stall_a_client_gets_the_present_and_no_burst() {
     let origin = origin();

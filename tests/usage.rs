@@ -297,6 +297,24 @@ fn a_report_can_go_to_standard_output() {
     assert!(!std::path::Path::new("-").exists());
 }
 
+/// A flag that another one would leave without effect is refused before any run.
+#[cfg(feature = "sim")]
+#[test]
+fn a_simulation_refuses_a_flag_without_effect() {
+    refused(
+        &["sim", "--seeds", "1", "--calm", "--epoch-every", "20"],
+        &["--epoch-every 20: ", "--calm", "give one of the two"],
+    );
+    refused(
+        &["sim", "--seeds", "1", "--epoch-every", "300"],
+        &["--epoch-every 300: ", "give --seconds 301 or more"],
+    );
+    refused(
+        &["sim", "--seeds", "1", "--seconds", "5", "--flips", "20"],
+        &["--flips 20: ", "give --seconds 11 or more"],
+    );
+}
+
 /// A simulation says how it ended; a reader that goes away does not turn its exit code.
 #[cfg(feature = "sim")]
 #[test]

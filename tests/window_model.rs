@@ -72,12 +72,24 @@ const DISTURBED: Size = Size {
     ..Size::SMALL
 };
 
+/// The document that lists the runs, by the names that they print.
+const DOCUMENT: &str = include_str!("../docs/VERIFICATION.md");
+
+#[track_caller]
+fn assert_listed(name: &str) {
+    assert!(
+        DOCUMENT.contains(name),
+        "docs/VERIFICATION.md does not list the run {name:?}"
+    );
+}
+
 fn is_large() -> bool {
     std::env::var("ACKLINE_MODEL").is_ok_and(|size| size == "large")
 }
 
 /// Every state of a size is safe, and the states that make this worth saying are among them.
 fn safe(name: &str, size: Size) -> usize {
+    assert_listed(name);
     let begun = Instant::now();
     let model = WindowModel::honest(size);
     let checker = model.checker().threads(1).spawn_bfs().join();
@@ -93,6 +105,7 @@ fn safe(name: &str, size: Size) -> usize {
 
 /// Every state of a size is safe, and from every one a way on stays open.
 fn live(name: &str, size: Size) -> usize {
+    assert_listed(name);
     let begun = Instant::now();
     let model = WindowModel::honest(size);
     let graph = Graph::explore(&model, if is_large() { MOST_LARGE } else { MOST });
@@ -182,7 +195,7 @@ fn safe_with_damage() {
     );
     if is_large() {
         safe(
-            "the same with full states asked for, 4 generations",
+            "persist, K=2, damaged, full states asked for, 4 ids, 4 generations, 2 epochs",
             size(true, 4),
         );
     }

@@ -31,7 +31,8 @@ pub struct Args {
     /// Goes on with further seeds until clients were in session for this long together, in virtual hours
     #[arg(long, value_name = "H", value_parser = real(1e-3..=1e6))]
     hours: Option<f64>,
-    /// Virtual seconds of each run; 1.5 s of clean network follow, after which nothing may be missing
+    /// Virtual seconds of each run; 1.5 s of clean network follow and 1 s of a world at rest, after which nothing may be
+    /// missing
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = whole(1..=86_400u64))]
     seconds: u64,
     /// Runs at a time [default: one for each core]
@@ -46,10 +47,11 @@ pub struct Args {
     /// Ticks a second, instead of the seed's own 10 to 60
     #[arg(long, value_name = "HZ", value_parser = real(1.0..=240.0))]
     hz: Option<f64>,
-    /// Seconds between restarts of the origin, each a new epoch, instead of the seed's own
+    /// Seconds between restarts of the origin, each a new epoch, instead of the seed's own; fewer than --seconds, and not
+    /// with --calm
     #[arg(long, value_name = "S", value_parser = real(1.0..=86_400.0))]
     epoch_every: Option<f64>,
-    /// Bits flipped in tables that a client holds, for each client and minute; each must be healed
+    /// Bits flipped in tables that a client holds, for each client and minute, beginning after 5 s; each must be healed
     #[arg(long, value_name = "N", default_value_t = 0.0, value_parser = real(0.0..=20.0))]
     flips: f64,
     /// Nothing happens but what the links do: even ticks, no stalls, silences, partings or mass changes
@@ -69,8 +71,16 @@ Examples:
   ackline sim --seed 7 --seeds 1 --watch 42
 
 A seed decides everything: the world, its rate, the upstream's stalls and restarts, the clients, their links. \
-Flags force single settings and leave all else as the seed has it. Exit code 0 when nothing was found, 1 with \
-the line that replays the first seed that fails, 2 for wrong flags.";
+Flags force single settings and leave all else as the seed has it: --loss forces single losses and leaves the seed's \
+bursts of loss, its delays and its flipped bits; --loss 0 takes the bursts away too, unless --burst-loss names some; \
+--burst-loss 0,1 takes away bursts alone. Bits that links flip have no flag. Exit code 0 when nothing was found, 1 \
+with the line that replays the first seed that fails, 2 for wrong flags.";
+
+/// A restart comes at least this long before the links are clean, seconds.
+const RESTART_BEFORE_END_S: f64 = 0.5;
+/// Bits are flipped from here on and until so long before the links are clean, seconds: the rest heals what they did.
+const FLIPS_AFTER_S: f64 = 5.0;
+const FLIPS_BEFORE_END_S: f64 = 4.0;
 
 /// Runs it.
 ///
@@ -137,6 +147,7 @@ fn settings(args: &Args) -> anyhow::Result<SimSettings> {
         link.map_err(|error| UsageError(error.0))?;
     }
     let [down, up] = demands(&args.links);
+    refuse_without_effect(args)?;
     Ok(SimSettings {
         seconds: args.seconds,
         clients: args.clients,
@@ -150,6 +161,33 @@ fn settings(args: &Args) -> anyhow::Result<SimSettings> {
         sabotage: None,
         watch: args.watch,
     })
+}
+
+/// Refuses what another flag leaves without effect.
+#[allow(clippy::cast_precision_loss)]
+fn refuse_without_effect(args: &Args) -> std::result::Result<(), UsageError> {
+    let (seconds, refuse) = (args.seconds as f64, |text| Err(UsageError(text)));
+    if let Some(every) = args.epoch_every {
+        if args.calm {
+            return refuse(format!(
+                "--epoch-every {every}: --calm leaves a run to its links and restarts no origin, give one of the two"
+            ));
+        }
+        if every + RESTART_BEFORE_END_S >= seconds {
+            let least = (every + RESTART_BEFORE_END_S).floor() + 1.0;
+            return refuse(format!(
+                "--epoch-every {every}: no origin would restart in runs of {seconds} s, give --seconds {least} or more"
+            ));
+        }
+    }
+    let first = FLIPS_AFTER_S + 30.0 / args.flips;
+    if args.flips > 0.0 && first + FLIPS_BEFORE_END_S >= seconds {
+        let (flips, least) = (args.flips, (first + FLIPS_BEFORE_END_S).floor() + 1.0);
+        return refuse(format!(
+            "--flips {flips}: no bit would be flipped in runs of {seconds} s, give --seconds {least} or more"
+        ));
+    }
+    Ok(())
 }
 
 /// Milliseconds, already checked to be a time, in microseconds.
@@ -255,7 +293,7 @@ mod tests {
     fn flags_force_what_they_name_and_nothing_else() {
         assert_eq!(parse("").expect("no flags"), SimSettings::default());
         let forced =
-            parse("--client-count 3 --loss 10% --up-loss 0 --delay-ms 1.5 --epoch-every 300").expect("flags");
+            parse("--client-count 3 --loss 10% --up-loss 0 --delay-ms 1.5 --epoch-every 30").expect("flags");
         let expected = SimSettings {
             clients: Some(3),
             down: LinkDemand {
@@ -268,7 +306,7 @@ mod tests {
                 delay_us: Some(1_500),
                 ..LinkDemand::default()
             },
-            epoch_every_us: Some(300_000_000),
+            epoch_every_us: Some(30_000_000),
             ..SimSettings::default()
         };
         assert_eq!(forced, expected);
@@ -281,6 +319,30 @@ mod tests {
             "--loss 2",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    /// What one flag would leave without effect is refused, with the way out.
+    #[test]
+    fn a_flag_without_effect_is_refused() {
+        for (line, words) in [
+            ("--calm --epoch-every 20", "give one of the two"),
+            ("--epoch-every 60", "give --seconds 61 or more"),
+            ("--hours 1 --epoch-every 300", "give --seconds 301 or more"),
+            ("--seconds 9 --flips 20", "give --seconds 11 or more"),
+            ("--flips 0.5", "give --seconds 70 or more"),
+        ] {
+            let error = parse(line).expect_err(line);
+            assert!(error.is::<UsageError>(), "{line}: {error}");
+            assert!(error.to_string().contains(words), "{line}: {error}");
+        }
+        for line in [
+            "--calm --flips 8",
+            "--seconds 61 --epoch-every 60",
+            "--seconds 11 --flips 20",
+            "--calm",
+        ] {
+            assert!(parse(line).is_ok(), "{line}");
         }
     }
 

@@ -251,17 +251,18 @@ impl RecordPool {
             return false;
         };
         let (field, bit) = (seed / 7919, seed / 104_729 % 31);
+        let (axis, extra) = ((seed / 47_514 % 3) as usize, (seed / 142_542 % 8) as usize);
         match (&mut pose.motion, field % 6) {
-            (Some(motion), 0) => motion.position[(field % 3) as usize] ^= 1 << bit,
+            (Some(motion), 0) => motion.position[axis] ^= 1 << bit,
             (Some(motion), 1) => motion.observed_us ^= 1 << (bit % 20),
-            (Some(motion), 2) => motion.rotation.parts[(field % 3) as usize] ^= 1 << (bit % 16),
-            (Some(motion), 3) => motion.velocity[(field % 3) as usize] ^= 1 << bit,
+            (Some(motion), 2) => motion.rotation.parts[axis] ^= 1 << (bit % 16),
+            (Some(motion), 3) => motion.velocity[axis] ^= 1 << bit,
             (Some(motion), 4) => motion.at_rest = !motion.at_rest,
             _ => {
                 let Some(head) = self.heads.at_mut(pose.head) else {
                     return false;
                 };
-                head.0.extras[(field % 8) as usize] ^= 1 << bit;
+                head.0.extras[extra] ^= 1 << bit;
             }
         }
         true

@@ -89,6 +89,32 @@ mod tests {
         }
     }
 
+    /// FAULTS 90: wall time is read in one place, for the epoch of the origin that comes with this program. So a wall
+    /// clock that jumps moves no timer, session or snapshot.
+    #[test]
+    fn faults_90_wall_time_makes_epochs_and_nothing_else() {
+        let mut directories = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+        let mut readers = Vec::new();
+        while let Some(directory) = directories.pop() {
+            for entry in std::fs::read_dir(directory).expect("the sources") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    directories.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "rs") {
+                    let text = std::fs::read_to_string(&path).expect("text");
+                    let names = [concat!("System", "Time"), concat!("CLOCK_", "REALTIME")];
+                    if names.iter().any(|name| text.contains(name)) {
+                        readers.push(path);
+                    }
+                }
+            }
+        }
+        assert!(
+            readers.len() == 1 && readers[0].ends_with("node/origin.rs"),
+            "{readers:?}"
+        );
+    }
+
     #[test]
     fn work_costs_processor_time() {
         let (process, thread) = (process_cpu_ns(), thread_cpu_ns());

@@ -27,3 +27,44 @@ impl Drop for Fuse {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use super::*;
+
+    /// THREATS 98: a panic in one thread ends the process, and says whose it was. This test runs itself again, with a
+    /// thread that panics.
+    #[test]
+    fn threats_98_a_thread_that_panics_ends_the_process() {
+        const CHILD: &str = "ACKLINE_TEST_FUSE";
+        if std::env::var_os(CHILD).is_some() {
+            let thread = std::thread::spawn(|| {
+                let _fuse = Fuse::new("a thread of this test");
+                panic!("on purpose");
+            });
+            // Reached only where the fuse does not blow: the process then ends with success.
+            let _ = thread.join();
+            return;
+        }
+        let this = "node::fuse::tests::threats_98_a_thread_that_panics_ends_the_process";
+        let output = Command::new(std::env::current_exe().expect("this test"))
+            .args(["--exact", this, "--nocapture"])
+            .env(CHILD, "1")
+            .output()
+            .expect("runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{said}");
+        assert!(said.contains("a thread of this test panicked"), "{said}");
+    }
+
+    /// Work that ends well blows no fuse.
+    #[test]
+    fn work_that_ends_well_blows_no_fuse() {
+        std::thread::spawn(|| drop(Fuse::new("short work")))
+            .join()
+            .expect("ends");
+    }
+}
