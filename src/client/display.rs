@@ -6,7 +6,7 @@
 //!
 //! Its records are those of the pool that the tables share: a spot holds its record's place.
 //!
-//! Memory: 40 x S bytes, S the highest slot seen + 1, at most [`SLOTS_MAX`](crate::limits::SLOTS_MAX); 48 x G, G the
+//! Memory: 40 x S bytes, S the highest slot seen + 1, at most [`SLOTS_MAX`](crate::limits::SLOTS_MAX); 40 x G, G the
 //! highest slot that lost a member + 1; the list of changes holds at most one receive's.
 
 #![deny(
@@ -53,6 +53,35 @@ struct Member {
 
 const _: () = assert!(size_of::<Spot>() == 40);
 
+/// That a slot's member is gone. `None`: somebody went who was never shown and is in no table.
+#[derive(Clone, Copy, Debug)]
+struct Tombstone {
+    entity: Option<Entity>,
+    absence: Absence,
+    as_of: Tick,
+    as_of_us: u64,
+}
+
+const _: () = assert!(size_of::<Option<Tombstone>>() == 40);
+
+impl Tombstone {
+    /// As a game sees it: nothing where nobody was.
+    fn gone(self) -> Option<Gone> {
+        let Tombstone {
+            entity,
+            absence,
+            as_of,
+            as_of_us,
+        } = self;
+        entity.map(|entity| Gone {
+            entity,
+            absence,
+            as_of,
+            as_of_us,
+        })
+    }
+}
+
 impl Member {
     /// The newest snapshot that said the slot has this member.
     fn member_at(&self) -> Tick {
@@ -67,12 +96,12 @@ impl Member {
 pub(super) struct Display {
     spots: Vec<Spot>,
     /// By slot the last tombstone; of meaning where the spot says so.
-    gone: Vec<Option<Gone>>,
+    gone: Vec<Option<Tombstone>>,
     live: usize,
-    /// Slots whose member is gone but not destroyed: a table may still have it.
+    /// Slots whose member is gone but not destroyed: a base that is said again may still have it.
     departed: SlotSet,
-    /// Slots whose member no complete view has confirmed: it may have entered by a snapshot that was never held
-    /// and left before the next that was, and then no delta says so.
+    /// Slots whose member entered since the last complete view: by a snapshot that was never held, it may be, and it
+    /// left before the next that was, and then no delta says so.
     entered: SlotSet,
     changes: Vec<Shown>,
     scratch: Vec<Slot>,
@@ -97,7 +126,7 @@ impl Display {
         }
     }
 
-    fn tombstone(&self, slot: Slot) -> Option<Gone> {
+    fn tombstone(&self, slot: Slot) -> Option<Tombstone> {
         self.gone.get(usize::from(slot)).copied().flatten()
     }
 
@@ -162,13 +191,10 @@ impl Display {
                         Departure::LeftView => Absence::LeftView,
                         Departure::Hidden => Absence::Hidden,
                     };
-                    match in_base.and_then(|place| pool.at(place)) {
-                        Some(record) => {
-                            let entity = record.head.entity;
-                            self.remove(moment, *slot, absence, entity, pool);
-                        }
-                        None => self.remove_shown(moment, *slot, absence, pool),
-                    }
+                    let entity = in_base
+                        .and_then(|place| pool.at(place))
+                        .map(|record| record.head.entity);
+                    self.remove(moment, *slot, absence, entity, pool);
                 }
             }
         }
@@ -213,8 +239,10 @@ impl Display {
             }
             Spot::Gone => {
                 let revives = self.tombstone(slot).is_none_or(|gone| {
-                    let over = matches!(gone.absence, Absence::Destroyed { .. }) && gone.entity == entity;
-                    moment.id.is_after(gone.as_of) && !over && !is_older_life(entity, gone.entity)
+                    let over =
+                        matches!(gone.absence, Absence::Destroyed { .. }) && gone.entity == Some(entity);
+                    let older = gone.entity.is_some_and(|before| is_older_life(entity, before));
+                    moment.id.is_after(gone.as_of) && !over && !older
                 });
                 if !revives {
                     return;
@@ -263,16 +291,17 @@ impl Display {
         }
     }
 
-    /// A removal of a member of the base, `entity`.
+    /// A removal; `entity` is whom the base has there. What the base lacks came by a snapshot that never became a
+    /// baseline, if at all. Whoever is meant and whatever is known of the slot: what is older stays out from now on.
     fn remove(
         &mut self,
         moment: Moment,
         slot: Slot,
         absence: Absence,
-        entity: Entity,
+        entity: Option<Entity>,
         pool: &mut RecordPool,
     ) {
-        let mut gone = Gone {
+        let mut gone = Tombstone {
             entity,
             absence,
             as_of: moment.id,
@@ -283,54 +312,40 @@ impl Display {
                 if !moment.id.is_after(member.member_at()) {
                     return;
                 }
-                gone.entity = member.entity;
+                gone.entity = Some(member.entity);
                 self.live -= 1;
                 pool.drop_holder(member.at);
-                self.bury(slot, gone);
                 self.changes.push(Shown {
                     slot,
                     kind: ShownKind::Removed(absence),
-                    entity: gone.entity,
+                    entity: member.entity,
                 });
             }
             Spot::Gone => {
                 if let Some(old) = self.tombstone(slot) {
+                    if !moment.id.is_after(old.as_of) {
+                        return;
+                    }
+                    gone.entity = old.entity.or(entity);
                     let over = matches!(old.absence, Absence::Destroyed { .. });
-                    if moment.id.is_after(old.as_of) && !over {
-                        gone.entity = old.entity;
-                        self.bury(slot, gone);
+                    if over || gone.entity != entity {
+                        gone.absence = old.absence;
                     }
                 }
             }
-            Spot::Never => self.bury(slot, gone),
+            Spot::Never => {}
         }
+        if gone.entity.is_none() {
+            gone.absence = Absence::Unheard;
+        }
+        self.bury(slot, gone);
         match absence {
             Absence::Destroyed { .. } => self.departed.remove(slot),
             _ => self.departed.insert(slot),
         }
     }
 
-    /// A removal of what no table has: it came by a snapshot that never became a baseline, if at all. Where it
-    /// never came, what names it later but is older stays out too.
-    fn remove_shown(&mut self, moment: Moment, slot: Slot, absence: Absence, pool: &mut RecordPool) {
-        match self.spot(slot) {
-            Spot::Member(member) => {
-                self.remove(moment, slot, absence, member.entity, pool);
-            }
-            Spot::Gone => {}
-            Spot::Never => self.bury(
-                slot,
-                Gone {
-                    entity: Entity::default(),
-                    absence: Absence::Unheard,
-                    as_of: moment.id,
-                    as_of_us: moment.server_us,
-                },
-            ),
-        }
-    }
-
-    fn bury(&mut self, slot: Slot, gone: Gone) {
+    fn bury(&mut self, slot: Slot, gone: Tombstone) {
         let index = usize::from(slot);
         if self.spots.len() <= index {
             self.spots.resize(index + 1, Spot::Never);
@@ -345,7 +360,8 @@ impl Display {
     }
 
     /// A view is complete in `base`, the table of snapshot `as_of`: members that it lacks and that nothing since
-    /// has named are gone. Looks at members not confirmed yet, or at `all`. Gives the number of those gone.
+    /// has named are gone. Looks at `all` members, else at those that entered since the last call, which is enough on the
+    /// same base: a member that it has, or that was named after it, stays so. Gives the number of those gone.
     pub(super) fn reconcile(
         &mut self,
         moment: Moment,
@@ -362,17 +378,15 @@ impl Display {
         }
         let before = self.live;
         for slot in &look {
-            if let Some(member) = self.member(*slot) {
-                if member.member_at().is_after(as_of) {
-                    continue;
-                }
-                if base.and_then(|table| table.place(*slot)).is_none() {
-                    self.remove(moment, *slot, Absence::Unheard, member.entity, pool);
-                }
+            let named = self
+                .member(*slot)
+                .is_none_or(|member| member.member_at().is_after(as_of));
+            if !named && base.and_then(|table| table.place(*slot)).is_none() {
+                self.remove(moment, *slot, Absence::Unheard, None, pool);
             }
-            self.entered.remove(*slot);
         }
         self.scratch = look;
+        self.entered.clear();
         (before - self.live) as u64
     }
 
@@ -410,15 +424,6 @@ impl Display {
         }
         self.scratch = wrong;
         righted
-    }
-
-    /// Forgets departures that no table can undo any more: those for which `has` is false.
-    pub(super) fn forget_departures(&mut self, has: impl Fn(Slot) -> bool) {
-        let mut done = core::mem::take(&mut self.scratch);
-        done.clear();
-        done.extend(self.departed.iter().filter(|slot| !has(*slot)));
-        done.iter().for_each(|slot| self.departed.remove(*slot));
-        self.scratch = done;
     }
 }
 

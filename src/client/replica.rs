@@ -109,6 +109,9 @@ pub(super) struct Replica {
     arrivals: Arrivals,
     /// The session epoch in which a view was complete.
     complete_in: u32,
+    /// The base of the last complete view. The next need not follow from it: of two snapshots made on an older base, or
+    /// on none, the second lacks whom the first brought, though the part that said so was lost, and no delta says it.
+    reconciled_on: Option<Tick>,
     stale: bool,
     /// Everything that lived until this server time has been shown, or its end has.
     settled_us: Option<u64>,
@@ -127,6 +130,7 @@ impl Replica {
             distrusted_in: None,
             arrivals: Arrivals::new(),
             complete_in: 0,
+            reconciled_on: None,
             stale: false,
             settled_us: None,
             draft: Draft::default(),
@@ -275,7 +279,7 @@ impl Replica {
         statistics.entries_decoded += self.draft.entries().len() as u64;
         statistics.first_snapshot_us.get_or_insert(now_us);
         let completed_view = header.view_complete && self.complete_in != header.session_epoch;
-        self.show(header, admission, whole, completed_view, statistics);
+        self.show(header, admission, whole, statistics);
         if completed_view {
             self.complete_in = header.session_epoch;
             statistics.view_complete_us.get_or_insert(now_us);
@@ -297,7 +301,6 @@ impl Replica {
         header: &SnapshotHeader,
         admission: &Admission,
         whole: bool,
-        completed_view: bool,
         statistics: &mut Statistics,
     ) {
         let base = self.window.base(admission);
@@ -314,7 +317,8 @@ impl Replica {
             statistics.reinstated += display.reassert(moment, as_of, base, pool);
         }
         if header.view_complete {
-            let all = completed_view || header.base_digest.is_some();
+            let all = header.base.is_none() || header.base != self.reconciled_on;
+            self.reconciled_on = header.base;
             statistics.reconciled += display.reconcile(moment, as_of, base, all, pool);
         }
     }
@@ -325,7 +329,6 @@ impl Replica {
             pool,
             draft,
             freed,
-            display,
             ..
         } = self;
         let entries = draft.entries();
@@ -346,9 +349,6 @@ impl Replica {
         statistics.snapshots_stored += u64::from(grown);
         for table in freed.drain(..) {
             pool.release(table);
-        }
-        if admission.begins_epoch() || admission.commits() {
-            display.forget_departures(|slot| window.tables().any(|(_, table)| table.place(slot).is_some()));
         }
         statistics.slots_in_use = window.in_use() as u64;
         statistics.slots_in_use_max = statistics.slots_in_use_max.max(statistics.slots_in_use);

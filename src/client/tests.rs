@@ -1,5 +1,6 @@
 //! The client against a hand-made relay: wire, codec and the relay's half of the window, no relay core.
 
+mod departures;
 mod display;
 mod events;
 mod faults;

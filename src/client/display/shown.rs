@@ -62,7 +62,7 @@ pub struct Gone {
 /// What is known of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum DisplayPlace {
-    /// Nothing was ever heard of it in this stream.
+    /// Nobody was ever known to be there in this stream.
     #[default]
     Never,
     /// It has a member.

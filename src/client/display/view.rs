@@ -7,7 +7,7 @@
     clippy::panic
 )]
 
-use super::{Display, DisplayPlace, Fate, Known, Member, Spot};
+use super::{Display, DisplayPlace, Fate, Known, Member, Spot, Tombstone};
 use crate::client::table::RecordPool;
 use crate::sequence::Tick;
 use crate::state::entity::Entity;
@@ -33,6 +33,7 @@ impl<'a> DisplayView<'a> {
             Spot::Gone => self
                 .display
                 .tombstone(slot)
+                .and_then(Tombstone::gone)
                 .map_or(DisplayPlace::Never, DisplayPlace::Gone),
         }
     }
@@ -91,7 +92,7 @@ impl<'a> DisplayView<'a> {
             let (other, present) = match spot {
                 Spot::Never => continue,
                 Spot::Member(member) => (Some(member.entity), true),
-                Spot::Gone => (self.display.tombstone(slot).map(|gone| gone.entity), false),
+                Spot::Gone => (self.display.tombstone(slot).and_then(|gone| gone.entity), false),
             };
             let Some(other) = other else { continue };
             if other == entity && present {

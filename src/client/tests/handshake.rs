@@ -5,8 +5,9 @@ use crate::client::inbox::{ClientEvent, Ending};
 use crate::client::refusal::Refusal;
 use crate::client::session::{Client, Received, SessionState};
 use crate::client::settings::ClientSettings;
+use crate::delta::schema;
 use crate::wire::handshake::*;
-use crate::wire::payload::CloseReason;
+use crate::wire::payload::{self, CloseReason, Welcome};
 
 fn events(client: &mut Client) -> Vec<ClientEvent> {
     core::iter::from_fn(|| client.poll_event()).collect()
@@ -236,4 +237,32 @@ fn sessions_end_by_leaving_closing_and_silence() {
     let mut client = Client::new(ClientSettings::default(), [1; 16], 0);
     client.poll_transmit(30_000_000, &mut Vec::new());
     assert_eq!(client.state(), SessionState::Closed(Ending::Unanswered));
+}
+
+/// SPEC DEC7, DEC8, PLY7: the times that a Welcome of an older stream names are not taken; those of the stream itself are.
+#[test]
+fn dec8_the_welcome_of_an_older_stream_sets_no_times() {
+    let (mut relay, mut client) = Relay::connected(ClientSettings::default());
+    client.receive(10, &mut relay.new_stream());
+    let welcome = |relay: &mut Relay, stream_epoch| {
+        let mut block = Vec::new();
+        Welcome {
+            stream_epoch,
+            lease_us: 1_000_000,
+            idle_us: 5_000_000,
+            schema: &schema::encode(&relay.schema).unwrap(),
+        }
+        .encode(&mut block);
+        relay.seal(Relay::payload(0, payload::WELCOME, &block))
+    };
+    let mut old = welcome(&mut relay, 1);
+    assert_eq!(client.receive(20, &mut old), Received::Keepalive);
+    assert_eq!(client.lease_us(), 4_000_000);
+    relay.hear_all(6_000_000, &mut client);
+    assert_eq!(client.state(), SessionState::Connected);
+    let mut own = welcome(&mut relay, 2);
+    assert_eq!(client.receive(6_000_000, &mut own), Received::Keepalive);
+    assert_eq!(client.lease_us(), 1_000_000);
+    relay.hear_all(11_000_000, &mut client);
+    assert_eq!(client.state(), SessionState::Closed(Ending::Silent));
 }

@@ -1,12 +1,20 @@
 //! How often and how much a shard sends: what piles up, what was held back, who was not heard yet.
 
+use std::collections::BTreeSet;
+
 use super::peer::{Peer, Rig};
-use crate::limits::{DATAGRAM_MAX, PACE_SPACING_FIRST_US, UNCONFIRMED_BYTES, UNCONFIRMED_US, WELCOMES_MAX};
+use crate::limits::{
+    DATAGRAM_MAX, JOIN_SPACING_US, PACE_SPACING_FIRST_US, UNCONFIRMED_BYTES, UNCONFIRMED_US,
+    WELCOME_SPACING_US, WELCOMES_MAX,
+};
 use crate::relay::counters::Withheld;
 use crate::relay::outbox::MemoryOutbox;
+use crate::relay::serve::Budget;
+use crate::relay::shard::Receipt;
 use crate::sequence::Tick;
 use crate::wire::handshake::DatagramKind;
 use crate::wire::payload::clock_stamp;
+use crate::wire::report::{RefuseReason, Report};
 
 /// Says an honest report whose round trip is this long.
 fn speak_after(peer: &mut Peer, rig: &mut Rig, round_trip_us: u64) {
@@ -150,4 +158,115 @@ fn ctl6_a_snapshot_that_leaves_something_out_says_no_base_again() {
     assert_eq!(digests(&peer), 0);
     peer.follow(&mut rig, 100, 0);
     assert!(digests(&peer) > 3);
+}
+
+/// SPEC OPS1, FAULTS 38: what a session leaves of its budget is not saved up beyond the burst.
+#[test]
+fn ops1_a_quiet_session_saves_up_a_burst_and_no_more() {
+    let budget = Budget {
+        bytes_per_s: 100_000,
+        burst_bytes: 6_000,
+    };
+    let mut rig = Rig::with(1_000, Tick(1), |settings| settings.budget = budget);
+    let mut peer = Peer::join(&mut rig, 4_000);
+    peer.follow(&mut rig, 300, 0);
+    assert!(peer.headers.last().unwrap().view_complete);
+    let (before, omitted) = (peer.bytes as u64, rig.shard.counters().records_omitted);
+    peer.follow(&mut rig, 1, 1_000);
+    let sent = peer.bytes as u64 - before;
+    let most = budget.burst_bytes + DATAGRAM_MAX as u64;
+    assert!(sent > budget.burst_bytes / 2 && sent <= most, "{sent} bytes");
+    assert!(
+        rig.shard.counters().records_omitted > omitted,
+        "there was more to say"
+    );
+}
+
+/// SPEC PLY7: a new stream is said at once, however short the last Welcome was ago.
+#[test]
+fn ply7_a_new_stream_is_said_at_once() {
+    let mut rig = Rig::new(5, Tick(1));
+    let mut peer = Peer::join(&mut rig, 4_000);
+    peer.speak(&mut rig);
+    let known = peer.stream_epoch;
+    assert!(rig.period_us < WELCOME_SPACING_US);
+    peer.take_all(&rig.restart_origin(5));
+    assert_eq!(peer.stream_epoch, known + 1);
+}
+
+/// SPEC PLY7, ID1: who has not said that it knows the new stream is sent nothing of it that it could not decode; with its
+/// first word of it, full state comes.
+#[test]
+fn ply7_no_snapshot_goes_to_who_does_not_know_the_stream() {
+    let mut rig = Rig::new(10, Tick(1));
+    let mut peer = Peer::join(&mut rig, 4_000);
+    peer.follow(&mut rig, 20, 5);
+    let old = peer.stream_epoch;
+    let (before, withheld) = (peer.headers.len(), rig.shard.counters().withheld);
+    peer.take_all(&rig.restart_origin(10));
+    for _ in 0..20 {
+        let report = Report {
+            stream_epoch: old,
+            ..peer.report()
+        };
+        let datagram = peer.say(&report);
+        assert_eq!(rig.hear(peer.path, &datagram).0, Receipt::Taken);
+        peer.take_all(&rig.turn_moving(10));
+    }
+    assert_eq!((peer.headers.len(), peer.stream_epoch), (before, old + 1));
+    let unwelcomed = Withheld::Unwelcomed as usize;
+    assert_eq!(
+        rig.shard.counters().withheld[unwelcomed],
+        withheld[unwelcomed] + 21
+    );
+    peer.follow(&mut rig, 1, 10);
+    let header = peer.headers.last().unwrap();
+    assert_eq!((header.stream_epoch, header.base), (old + 1, None));
+}
+
+/// SPEC TAB7, DEC12: a new session epoch is a join again: its heavy snapshots are spaced, and an ask of the one before
+/// counts for nothing in it.
+#[test]
+fn tab7_a_new_session_epoch_is_a_join_again() {
+    let mut rig = Rig::with(1_000, Tick(1), |settings| {
+        settings.budget = Budget {
+            bytes_per_s: 1 << 30,
+            burst_bytes: 1 << 30,
+        };
+    });
+    rig.period_us = JOIN_SPACING_US / 4;
+    let mut peer = Peer::join(&mut rig, 4_000);
+    peer.follow(&mut rig, 100, 1_000);
+    assert!(peer.headers.last().unwrap().view_complete);
+    let report = Report {
+        refuse: Some(RefuseReason::Requested),
+        ask: true,
+        ..peer.report()
+    };
+    let datagram = peer.say(&report);
+    rig.hear(peer.path, &datagram);
+    peer.headers.clear();
+    let takes = peer.takes;
+    peer.takes = |_| false;
+    let paced = rig.shard.counters().withheld[Withheld::JoinPacing as usize];
+    for _ in 0..20 {
+        peer.take_all(&rig.turn_moving(1_000));
+    }
+    let ids: BTreeSet<u32> = peer.headers.iter().map(|header| header.id.0).collect();
+    assert_eq!(ids.len(), 5, "one in four ticks");
+    assert!(peer.headers.iter().all(|header| header.base.is_none()));
+    assert_eq!(
+        rig.shard.counters().withheld[Withheld::JoinPacing as usize] - paced,
+        15
+    );
+    peer.takes = takes;
+    (0..4).for_each(|_| peer.take_all(&rig.turn_moving(1_000)));
+    let asked = rig.shard.counters().advances_requested;
+    let report = Report {
+        ask: true,
+        ..peer.report()
+    };
+    let datagram = peer.say(&report);
+    rig.hear(peer.path, &datagram);
+    assert_eq!(rig.shard.counters().advances_requested, asked + 1);
 }

@@ -8,7 +8,7 @@ use crate::limits::{
     COMMIT_SPACING_US, DATAGRAM_MAX, IDLE_US, LEASE_US, RESTART_SPACING_US, SILENT_US, UNCONFIRMED_US,
     WINDOW_SLOTS,
 };
-use crate::relay::counters::DatagramRefusal;
+use crate::relay::counters::{DatagramRefusal, Withheld};
 use crate::relay::outbox::{Outbox, Path};
 use crate::relay::serve::Budget;
 use crate::relay::shard::Receipt;
@@ -415,4 +415,58 @@ fn threats_62_the_silent_are_probed_and_let_go() {
     );
     assert!(rig.now_us > heard + IDLE_US && rig.shard.open() == 0);
     const { assert!(LEASE_US > SILENT_US) }
+}
+
+/// SPEC WIN5, WIN8: to a client that holds 32 and does not ask no candidate is sent: it is sent snapshots all the same.
+#[test]
+fn win5_nothing_sent_to_a_full_window_is_a_candidate() {
+    let mut rig = Rig::new(10, Tick(1));
+    let mut peer = Peer::join(&mut rig, 4_000);
+    let mut turns = |count: usize| {
+        peer.headers.clear();
+        for _ in 0..count {
+            let report = Report {
+                ask: false,
+                ..peer.report()
+            };
+            let datagram = peer.say(&report);
+            rig.hear(peer.path, &datagram);
+            peer.take_all(&rig.turn_moving(10));
+        }
+        let held = rig.session(peer.connection).window.held().len();
+        (held, peer.headers.clone())
+    };
+    let (held, headers) = turns(WINDOW_SLOTS);
+    assert_eq!(held, WINDOW_SLOTS - 1);
+    assert!(headers.iter().all(|header| header.candidate));
+    let (held, headers) = turns(10);
+    assert_eq!((held, headers.len()), (WINDOW_SLOTS, 10));
+    assert!(headers.iter().all(|header| !header.candidate));
+}
+
+/// SPEC WIN11, FAULTS 38: a refusal that had to wait for its session epoch and is not said any more brings none.
+#[test]
+fn win11_a_refusal_that_is_taken_back_brings_no_session_epoch() {
+    let mut rig = Rig::new(10, Tick(1));
+    let mut peer = Peer::join(&mut rig, 4_000);
+    peer.follow(&mut rig, 20, 10);
+    let refuse = |rig: &mut Rig, peer: &mut Peer| {
+        let report = Report {
+            refuse: Some(RefuseReason::Requested),
+            ..peer.report()
+        };
+        let datagram = peer.say(&report);
+        rig.hear(peer.path, &datagram);
+        peer.take_all(&rig.turn_moving(10));
+    };
+    refuse(&mut rig, &mut peer);
+    let epoch = peer.session_epoch;
+    assert_eq!(epoch, peer.headers[0].session_epoch + 1);
+    refuse(&mut rig, &mut peer);
+    assert_eq!(rig.shard.counters().withheld[Withheld::RestartPacing as usize], 1);
+    peer.headers.clear();
+    let ticks = 2 * RESTART_SPACING_US / rig.period_us;
+    peer.follow(&mut rig, u32::try_from(ticks).unwrap(), 10);
+    assert_eq!(peer.headers.len() as u64, ticks);
+    assert!(peer.headers.iter().all(|header| header.session_epoch == epoch));
 }
