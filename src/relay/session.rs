@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use crate::delta::message::Message;
 use crate::limits::{
-    CANDIDATE_SPACING_US, COMMIT_KEEPS, COMMIT_SPACING_US, LEASE_US, RESTART_SPACING_US, STREAM_MESSAGES_MAX, WINDOW_SLOTS,
+    CANDIDATE_SPACING_US, COMMIT_KEEPS, COMMIT_SPACING_US, LEASE_US, RESTART_SPACING_US, STREAM_MESSAGES_MAX,
+    WINDOW_SLOTS,
 };
 use crate::sequence::Tick;
 use crate::state::Frame;

@@ -337,6 +337,13 @@ fn check_name(what: &str, name: &str) -> Result<(), SchemaError> {
             name.len()
         )));
     }
+    // Names are shown in errors, logs and lists, as they are (THREATS 39).
+    if name.chars().any(char::is_control) {
+        return Err(malformed(format!(
+            "{what} \"{}\" has a control character: take it out",
+            name.escape_debug()
+        )));
+    }
     Ok(())
 }
 
@@ -474,5 +481,30 @@ pub(crate) mod tests {
             })
         });
         refuse(&|s| s.position[1].step = -1.0);
+    }
+
+    /// THREATS 39: a name is shown as it is, so it has no control characters; the error that says so has none either.
+    #[test]
+    fn threats_39_names_have_no_control_characters() {
+        type Put = fn(&mut Schema, String);
+        let puts: [Put; 3] = [
+            |schema, name| schema.name = name,
+            |schema, name| schema.extras[0].name = name,
+            |schema, name| schema.classes[0].name = name,
+        ];
+        for put in puts {
+            for bad in ["a\nb", "\u{1b}[2J", "\u{12}3", "x\u{7f}", "\u{85}"] {
+                let mut schema = full_schema();
+                put(&mut schema, bad.to_owned());
+                let error = schema.check().unwrap_err().to_string();
+                assert!(
+                    error.contains("control character") && !error.chars().any(char::is_control),
+                    "{error:?}"
+                );
+            }
+            let mut schema = full_schema();
+            put(&mut schema, "Gesundheit, fr\u{fc}h".to_owned());
+            assert_eq!(schema.check(), Ok(()));
+        }
     }
 }

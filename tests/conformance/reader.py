@@ -115,9 +115,12 @@ class Bytes:
     def text(self, low: int, high: int) -> str:
         raw = self.take(self.ranged(1, low, high))
         try:
-            return raw.decode("utf-8")
+            text = raw.decode("utf-8")
         except UnicodeDecodeError:
             self.fail()
+        if any(ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 for c in text):
+            self.fail()
+        return text
 
     def number(self) -> float:
         """A double that is zero or normal; minus zero is refused (D, Schema)."""
