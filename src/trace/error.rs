@@ -235,10 +235,25 @@ impl TraceFault {
             .rsplit_once(" at line ")
             .map_or(text.as_str(), |(what, _)| what);
         TraceFault::Json(format!(
-            "not a line of this format: {what} (near byte {})",
+            "not a line of this format: {} (near byte {})",
+            excerpt(what, EXCERPT_CHARS),
             error.column()
         ))
     }
+}
+
+/// Characters of a file's own text that an error shows.
+const EXCERPT_CHARS: usize = 200;
+
+/// The beginning of what a file says, for an error: without control characters, and no longer than a sentence bears
+/// (THREATS 39).
+pub(crate) fn excerpt(text: &str, most: usize) -> String {
+    let shown = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut cut: String = shown.take(most).collect();
+    if text.chars().nth(most).is_some() {
+        cut.push_str("...");
+    }
+    cut
 }
 
 /// What some writers put where they have no finite number, when serde_json stopped in one at `column`, from 1.
@@ -254,5 +269,21 @@ fn no_number(bytes: &[u8], column: usize) -> Option<&'static str> {
 impl From<SchemaError> for TraceFault {
     fn from(error: SchemaError) -> TraceFault {
         TraceFault::Schema(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// THREATS 39: what a file says is shown as far as a sentence bears, and as text.
+    #[test]
+    fn threats_39_an_error_shows_no_more_of_a_file_than_a_sentence_bears() {
+        let line = format!("\"{}\"", "x\\n".repeat(5_000));
+        let error = serde_json::from_str::<Vec<u8>>(&line).unwrap_err();
+        let text = TraceFault::of_json(&error, line.as_bytes()).to_string();
+        assert!(text.len() < 300 && text.contains("..."), "{} bytes", text.len());
+        assert_eq!(excerpt("a\u{1b}[2J\nb", 6), "a [2J ...");
+        assert_eq!(excerpt("short", 5), "short");
     }
 }

@@ -10,7 +10,7 @@
     clippy::panic
 )]
 
-use super::error::TraceFault;
+use super::error::{TraceFault, excerpt};
 use crate::limits::{TRACE_COLUMNS_MAX, TRACE_METRES_MAX};
 use serde::Deserialize;
 
@@ -143,7 +143,10 @@ impl Columns {
             let twice = extras.iter().any(|(other, _)| other == name)
                 || fields.iter().filter(|other| *other == name).count() > 1;
             if twice {
-                return Err(TraceFault::Header(format!("column '{name}' is named twice")));
+                return Err(TraceFault::Header(format!(
+                    "column '{}' is named twice",
+                    excerpt(name, 64)
+                )));
             }
             extras.push((name.clone(), index));
         }
