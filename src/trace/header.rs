@@ -90,10 +90,12 @@ impl TraceHeader {
             serde_json::from_slice(line).map_err(|error| TraceFault::of_json(&error, line))?;
         let refuse = |text: String| Err(TraceFault::Header(text));
         if raw.format != FORMAT {
-            return refuse(format!("format is '{}', but only '{FORMAT}' is read", raw.format));
+            let format = excerpt(&raw.format, 64);
+            return refuse(format!("format is '{format}', but only '{FORMAT}' is read"));
         }
         if raw.unit != "m" {
-            return refuse(format!("unit is '{}', but only 'm' is read", raw.unit));
+            let unit = excerpt(&raw.unit, 64);
+            return refuse(format!("unit is '{unit}', but only 'm' is read"));
         }
         if !(raw.tick_hz > 0.0 && raw.tick_hz <= 1e6) {
             return refuse(format!("tick_hz is {}, outside 0 to 1000000", raw.tick_hz));
