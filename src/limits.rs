@@ -37,8 +37,8 @@ pub const NAME_BYTES_MAX: usize = 32;
 pub const EVENT_BYTES_MAX: usize = 256;
 /// What an event counts as beside its payload, bytes: what it takes in memory.
 pub const EVENT_OVERHEAD_BYTES: usize = 64;
-/// Bytes that the events of one tick may take, each counted with its overhead: they stay as long as their frame, so an arena holds at most
-/// [`ARENA_FRAMES`] times this. Some thousands; no session can be sent more than [`STREAM_MESSAGES_MAX`] of them anyway.
+/// Bytes that the events of one tick may take, each counted with its overhead: they stay as long as their frame, so an
+/// arena holds at most [`ARENA_FRAMES`] times this. Some thousands; no session can be sent more than [`STREAM_MESSAGES_MAX`] of them anyway.
 pub const EVENTS_TICK_BYTES_MAX: usize = 256 << 10;
 
 /// Bytes of UDP payload in one datagram, seal and headers included: fits a path MTU of 1280 (SPEC DESIGN).

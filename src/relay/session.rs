@@ -8,12 +8,8 @@
 use std::sync::Arc;
 
 use crate::delta::message::Message;
-use crate::limits::{
-    CANDIDATE_SPACING_US, COMMIT_KEEPS, COMMIT_SPACING_US, LEASE_US, RESTART_SPACING_US, STREAM_MESSAGES_MAX,
-    WINDOW_SLOTS,
-};
+use crate::limits::{STREAM_MESSAGES_MAX, WINDOW_SLOTS};
 use crate::sequence::Tick;
-use crate::state::Frame;
 use crate::state::digest::Digest;
 use crate::window::WindowLimits;
 use crate::window::send::{Dropped, RestartReason, SendWindow, WindowReport};
@@ -31,11 +27,8 @@ use super::outbox::Path;
 use super::pace::Pace;
 use super::table::Table;
 
-/// Tables whose progress is compared while a client joins.
-const PROGRESS_TABLES: usize = 8;
-/// Time beyond two round trips in which a report of what arrived has come, microseconds: a client speaks ten times a
-/// second, and holds a report back for parts at most that long.
-const REPORT_WITHIN_US: u64 = 300_000;
+mod baseline;
+
 /// Bytes of an `Arc`'s two counters.
 const ARC_BYTES: usize = 2 * size_of::<usize>();
 
@@ -318,152 +311,6 @@ impl Session {
             counters.loss_thousandths.observe(lost);
             self.loss_thousandths = u16::try_from(lost).ok();
             self.received_mark = (report.received_newest, report.received_count);
-        }
-    }
-
-    /// The base of the next snapshot: the newest held whose frame is in the arena and within its lease; while
-    /// joining, the newest complete one, else the one with most living members. `Err` when something is held but
-    /// nothing of it may be named.
-    ///
-    /// # Errors
-    /// The lease of everything held is over (SPEC WIN9).
-    pub fn choose_base(&self, arena: &Arena) -> Result<Option<Held>, RestartReason> {
-        let Some(frame) = arena.newest() else {
-            return Ok(None);
-        };
-        let usable = self.window.held().iter().filter(|held| {
-            let leased = frame.server_us.saturating_sub(held.server_us) <= LEASE_US;
-            leased && arena.frame(held.held.id).is_some() && held.table.is_readable(arena)
-        });
-        let age = |held: Held| core::cmp::Reverse(held.id.age_at(frame.tick));
-        let best = if self.whole {
-            usable.max_by_key(|held| age(held.held))
-        } else {
-            let progress = |table: &Table| {
-                if table.is_complete() {
-                    usize::MAX
-                } else {
-                    table.members(arena)
-                }
-            };
-            // To count members costs a walk over the world: of the newest few, more than an honest client lets wait.
-            let mut ages = [u32::MAX; WINDOW_SLOTS];
-            for (place, held) in ages.iter_mut().zip(usable.clone()) {
-                *place = held.held.id.age_at(frame.tick).unwrap_or(u32::MAX);
-            }
-            ages.sort_unstable();
-            let oldest = ages[PROGRESS_TABLES - 1];
-            let newest =
-                usable.filter(|held| held.held.id.age_at(frame.tick).is_some_and(|age| age <= oldest));
-            newest.max_by_key(|held| (progress(&held.table), age(held.held)))
-        };
-        match best {
-            Some(best) => Ok(Some(best.held)),
-            None if self.window.held().is_empty() => Ok(None),
-            None => Err(RestartReason::LeaseOver),
-        }
-    }
-
-    /// Least time between two candidates, microseconds: so that half the places are enough for those that are under way.
-    #[must_use]
-    pub fn candidate_spacing_us(&self) -> u64 {
-        let round_trip_us = u64::from(self.round_trip_us.unwrap_or(0));
-        CANDIDATE_SPACING_US.max(round_trip_us / (WINDOW_SLOTS as u64 / 2))
-    }
-
-    /// True when a candidate of `frame` may take a place of the window: one is free, or the oldest one unreported will
-    /// not be reported any more. To drop it sooner would leave a client with a long way without any baseline (SPEC WIN11).
-    #[must_use]
-    pub fn has_place(&self, frame: &Frame) -> bool {
-        if self.window.held().len() >= WINDOW_SLOTS {
-            return false;
-        }
-        let patience_us = self.round_trip_us.map_or(LEASE_US, |round_trip_us| {
-            2 * u64::from(round_trip_us) + REPORT_WITHIN_US
-        });
-        let oldest = self.window.candidates().next();
-        self.window.in_use() < WINDOW_SLOTS
-            || oldest.is_none_or(|oldest| {
-                frame.server_us.saturating_sub(oldest.server_us) > patience_us.min(LEASE_US)
-            })
-    }
-
-    /// Starts the next session epoch when the client refused or nothing it holds may be named, at most once
-    /// per [`RESTART_SPACING_US`]. True when it did.
-    pub fn restart_if_wanted(
-        &mut self,
-        now_us: u64,
-        lease: Option<RestartReason>,
-        counters: &mut Counters,
-    ) -> bool {
-        let Some(reason) = lease.or(self.restart_wanted) else {
-            return false;
-        };
-        let changed = reason == RestartReason::StreamChanged;
-        let spaced = self
-            .restart_us
-            .is_none_or(|last| now_us.saturating_sub(last) >= RESTART_SPACING_US);
-        if !spaced && !changed {
-            return false;
-        }
-        self.window.restart(&mut Dropped, &mut Dropped);
-        if !changed {
-            self.restart_us = Some(now_us);
-        }
-        if self.complete_us.is_some() {
-            counters.fall_back(reason);
-        }
-        self.restart_wanted = None;
-        self.asked = false;
-        self.whole = false;
-        self.heavy_us = 0;
-        true
-    }
-
-    /// True while a client refuses what it holds and its next session epoch has to wait for the spacing:
-    /// anything sent on a base would be refused, and full state at its word would be a lever (FAULTS 38).
-    #[must_use]
-    pub fn waits_for_restart(&self, now_us: u64) -> bool {
-        let spaced = self
-            .restart_us
-            .is_none_or(|last| now_us.saturating_sub(last) >= RESTART_SPACING_US);
-        self.restart_wanted.is_some() && !spaced
-    }
-
-    /// Opens a commit of the newest held snapshot when the client asks and none is open (SPEC WIN3), at most
-    /// once a round trip (WINDOW-MODEL A22).
-    pub fn advance_if_asked(
-        &mut self,
-        now_us: u64,
-        base: Option<Held>,
-        arena: &Arena,
-        counters: &mut Counters,
-    ) {
-        let (true, Some(base)) = (self.asked && self.window.open_commit().is_none(), base) else {
-            return;
-        };
-        let spacing = COMMIT_SPACING_US.max(u64::from(self.round_trip_us.unwrap_or(0)));
-        if self
-            .commit_us
-            .is_some_and(|last| now_us.saturating_sub(last) < spacing)
-        {
-            return;
-        }
-        let Some(digest) = self
-            .window
-            .find(base.id)
-            .and_then(|held| held.table.digest(arena))
-        else {
-            return;
-        };
-        const { assert!(COMMIT_KEEPS == 1) }
-        if self
-            .window
-            .open(&[base], digest.0, now_us, &mut Dropped, &mut Dropped)
-        {
-            self.commit_us = Some(now_us);
-            self.asked = false;
-            counters.advances_committed += 1;
         }
     }
 

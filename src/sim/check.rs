@@ -40,6 +40,8 @@ pub struct Check {
     taint: Option<Taint>,
     /// What was shown after its end at the last look at everything, since when on the clock of looks.
     undead: HashMap<Entity, u64, EntityHasher>,
+    /// Entries left out in the run at the last look.
+    omitted: u64,
     looked_at_us: u64,
     looks_us: u64,
     found: Vec<String>,
@@ -245,9 +247,13 @@ impl Check {
             .values()
             .for_each(|since| figures.undead_us.add(self.looks_us.saturating_sub(*since)));
         self.undead = still;
-        if figures.records_omitted == 0 {
-            self.say_undead(frame, truth);
+        if core::mem::replace(&mut self.omitted, figures.records_omitted) != figures.records_omitted {
+            // An end may be among what the budget left out: the wait for it begins anew.
+            self.undead
+                .values_mut()
+                .for_each(|since| *since = self.looks_us.max(*since));
         }
+        self.say_undead(frame, truth);
     }
 
     /// Says of which entities the end has not been heard for too long, once each.

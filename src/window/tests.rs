@@ -1,5 +1,6 @@
 //! Both halves against each other over a hostile network, with plain sets as the oracle.
 
+mod admission;
 mod threats;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,6 +8,7 @@
 
 pub mod counting;
 pub mod liar;
+pub mod lies;
 pub mod stage;
 
 use std::net::SocketAddr;

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::delta::schema;
+use crate::limits::DATAGRAM_MAX;
 use crate::relay::arena::tests::{moved, world};
-use crate::relay::outbox::{MemoryOutbox, Path};
+use crate::relay::outbox::{MemoryOutbox, Outbox, Path};
 use crate::relay::serve::Budget;
 use crate::relay::session::Session;
 use crate::relay::shard::{Receipt, Shard, ShardSettings};
@@ -352,6 +353,31 @@ impl Peer {
             let sent = rig.turn_moving(moving);
             self.take_all(&sent);
         }
+    }
+}
+
+/// A batch as a socket's: 64 datagrams.
+#[derive(Default)]
+pub(super) struct Batch {
+    buffer: Vec<u8>,
+    pub(super) sent: Datagrams,
+}
+
+impl Outbox for Batch {
+    fn room(&self) -> usize {
+        64 - self.sent.len()
+    }
+
+    fn reserve(&mut self) -> Option<&mut [u8]> {
+        if self.sent.len() >= 64 {
+            return None;
+        }
+        self.buffer.resize(DATAGRAM_MAX, 0);
+        Some(&mut self.buffer)
+    }
+
+    fn commit(&mut self, length: usize, path: Path) {
+        self.sent.push((path, self.buffer[..length].to_vec()));
     }
 }
 

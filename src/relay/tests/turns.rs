@@ -2,38 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::peer::{Datagrams, Peer, Rig};
-use crate::limits::{DATAGRAM_MAX, WINDOW_SLOTS};
+use super::peer::{Batch, Peer, Rig};
+use crate::limits::WINDOW_SLOTS;
 use crate::relay::counters::Withheld;
-use crate::relay::outbox::{Outbox, Path};
 use crate::sequence::Tick;
 use crate::wire::payload;
 use crate::wire::report::Report;
-
-/// A batch as a socket's: 64 datagrams.
-#[derive(Default)]
-struct Batch {
-    buffer: Vec<u8>,
-    sent: Datagrams,
-}
-
-impl Outbox for Batch {
-    fn room(&self) -> usize {
-        64 - self.sent.len()
-    }
-
-    fn reserve(&mut self) -> Option<&mut [u8]> {
-        if self.sent.len() >= 64 {
-            return None;
-        }
-        self.buffer.resize(DATAGRAM_MAX, 0);
-        Some(&mut self.buffer)
-    }
-
-    fn commit(&mut self, length: usize, path: Path) {
-        self.sent.push((path, self.buffer[..length].to_vec()));
-    }
-}
 
 /// SPEC OPS1: a client that leaves and comes back between two batches of every tick takes nobody's turn.
 #[test]

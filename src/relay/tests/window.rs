@@ -3,13 +3,12 @@
 
 use std::collections::VecDeque;
 
-use super::peer::{Peer, Rig, path};
+use super::peer::{Batch, Peer, Rig, path};
 use crate::limits::{
     COMMIT_SPACING_US, DATAGRAM_MAX, IDLE_US, LEASE_US, RESTART_SPACING_US, SILENT_US, UNCONFIRMED_US,
     WINDOW_SLOTS,
 };
 use crate::relay::counters::{DatagramRefusal, Withheld};
-use crate::relay::outbox::{Outbox, Path};
 use crate::relay::serve::Budget;
 use crate::relay::shard::Receipt;
 use crate::sequence::Tick;
@@ -252,27 +251,6 @@ fn faults_39_an_app_that_only_keeps_alive_pins_a_bound() {
 /// every newcomer's view is complete in time.
 #[test]
 fn faults_45_a_crowd_that_joins_disturbs_nobody() {
-    /// Batches of 64, as the socket's are.
-    #[derive(Default)]
-    struct Batch {
-        buffer: Vec<u8>,
-        sent: Vec<(Path, Vec<u8>)>,
-    }
-    impl Outbox for Batch {
-        fn room(&self) -> usize {
-            64 - self.sent.len()
-        }
-        fn reserve(&mut self) -> Option<&mut [u8]> {
-            if self.sent.len() >= 64 {
-                return None;
-            }
-            self.buffer.resize(DATAGRAM_MAX, 0);
-            Some(&mut self.buffer)
-        }
-        fn commit(&mut self, length: usize, path: Path) {
-            self.sent.push((path, self.buffer[..length].to_vec()));
-        }
-    }
     let mut rig = Rig::new(1_000, Tick(1));
     let mut peers: Vec<Peer> = (0..10).map(|port| Peer::join(&mut rig, 5_000 + port)).collect();
     let tick = |rig: &mut Rig, peers: &mut Vec<Peer>| {
