@@ -6,8 +6,9 @@ use super::peer::{Batch, Peer, Rig};
 use crate::limits::WINDOW_SLOTS;
 use crate::relay::counters::Withheld;
 use crate::sequence::Tick;
-use crate::wire::payload;
+use crate::wire::payload::{self, clock_stamp};
 use crate::wire::report::Report;
+use crate::wire::snapshot::SnapshotHeader;
 
 /// SPEC OPS1: a client that leaves and comes back between two batches of every tick takes nobody's turn.
 #[test]
@@ -116,4 +117,61 @@ fn ops1_what_is_withheld_is_not_planned() {
     assert!(withheld > 30, "{:?}", counters.withheld);
     assert!(counters.body_builds <= counters.snapshots_sent, "{counters:?}");
     assert!(rig.session(peer.connection).window.in_use() <= WINDOW_SLOTS);
+}
+
+/// SPEC TAB7: while a client joins, the next snapshot stands on what it has most of, not on what came last.
+#[test]
+fn tab7_a_join_goes_on_from_the_most_complete_table() {
+    let mut rig = Rig::new(500, Tick(1));
+    let mut peer = Peer::join(&mut rig, 4_000);
+    let turn = |rig: &mut Rig, peer: &mut Peer, takes: fn(&SnapshotHeader) -> bool| {
+        peer.takes = takes;
+        let sent = rig.turn_moving(0);
+        peer.take_all(&sent);
+        *peer.headers.last().expect("a snapshot")
+    };
+    peer.speak(&mut rig);
+    turn(&mut rig, &mut peer, |_| false);
+    let most = turn(&mut rig, &mut peer, |header| header.part > 0);
+    let last = turn(&mut rig, &mut peer, |header| header.part == 0);
+    assert!(
+        most.base.is_none() && last.base.is_none() && most.part > 3,
+        "{most:?} {last:?}"
+    );
+    peer.speak(&mut rig);
+    let next = turn(&mut rig, &mut peer, |_| true);
+    assert_eq!(next.base, Some(most.id), "the newest is {}", last.id);
+}
+
+/// SPEC WIN8: on a long way candidates are spaced so that half the places are enough for those under way.
+#[test]
+fn win8_candidates_under_way_take_half_the_places() {
+    let candidates = |round_trip_us: u64| {
+        let mut rig = Rig::new(50, Tick(1));
+        rig.period_us = 16_667;
+        let mut peer = Peer::join(&mut rig, 4_000);
+        for turn in 0..600 {
+            if turn == 300 {
+                peer.headers.clear();
+            }
+            let mut report = peer.report();
+            report.received_count = 1;
+            report.echo = clock_stamp(rig.now_us - round_trip_us);
+            let datagram = peer.say(&report);
+            rig.hear(peer.path, &datagram);
+            let sent = rig.turn_moving(50);
+            peer.take_all(&sent);
+        }
+        // Of the last five seconds.
+        peer.headers.iter().filter(|header| header.candidate).count()
+    };
+    let near = candidates(100_000);
+    assert!((95..=105).contains(&near), "{near} in 5 s: about twenty a second");
+    let round_trip_us = 960_000;
+    let far = candidates(round_trip_us);
+    let under_way = far as u64 * round_trip_us / 5_000_000;
+    assert!(
+        (10..=WINDOW_SLOTS as u64 / 2).contains(&under_way),
+        "{far} in 5 s, {under_way} under way"
+    );
 }
