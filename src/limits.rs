@@ -41,6 +41,22 @@ pub const EVENT_OVERHEAD_BYTES: usize = 64;
 /// arena holds at most [`ARENA_FRAMES`] times this. Some thousands; no session can be sent more than [`STREAM_MESSAGES_MAX`] of them anyway.
 pub const EVENTS_TICK_BYTES_MAX: usize = 256 << 10;
 
+/// The slowest rate tier: changes are taken in every 2^this ticks (SPEC CTL5), 5 Hz of 20.
+pub const TIER_MAX: u8 = 2;
+/// The furthest a view may reach, centimetres: 1,000 km.
+pub const VIEW_RANGE_MAX_CM: u32 = 100_000_000;
+/// Bytes of one input's payload (SPEC PRE4).
+pub const INPUT_BYTES_MAX: usize = 64;
+/// Inputs a client keeps until they are acknowledged: past it the oldest is lost, and said to be (SPEC PRE4). At 60 Hz
+/// more than a second, the longest way a player can play with.
+pub const INPUTS_WINDOW: usize = 64;
+/// Bytes of inputs, lengths included, in one datagram: the oldest that fit.
+pub const INPUTS_BLOCK_BYTES: usize = 512;
+/// Inputs a second a relay takes from one client, and at once: twice what a client at 120 Hz sends.
+pub const INPUTS_PER_S: u64 = 240;
+/// Directives of one tick in bytes, each counted with its overhead.
+pub const DIRECTIVES_TICK_BYTES_MAX: usize = 1 << 20;
+
 /// Bytes of UDP payload in one datagram, seal and headers included: fits a path MTU of 1280 (SPEC DESIGN).
 pub const DATAGRAM_MAX: usize = 1200;
 /// Bytes kept free in every snapshot part for its headers, so that one body serves every client: clear header,

@@ -57,6 +57,7 @@ const CONNECTION: u64 = 0x5EED_F00D_0000_0002;
 
 fn header() -> SnapshotHeader {
     SnapshotHeader {
+        exhaustive: true,
         stream_epoch: 1,
         session_epoch: 1,
         generation: 3,

@@ -180,6 +180,7 @@ mod tests {
         Record {
             entity: Entity { id: 9, generation: 1 },
             class: 0,
+            tier: 0,
             born_us: 5,
             segment: 0,
             segment_us: 5,

@@ -83,7 +83,8 @@ impl Arrivals {
         };
         if let Some(snapshot) = self.recent.get_mut(index) {
             let before = snapshot.is_whole();
-            snapshot.asserted |= header.base_digest.is_some();
+            // The digest rides in one part; every part says whether something was left out.
+            snapshot.asserted |= header.base_digest.is_some() && header.exhaustive;
             snapshot.parts |= 1u32.checked_shl(u32::from(header.part)).unwrap_or(0);
             if header.last {
                 snapshot.of = Some(header.part.saturating_add(1));
@@ -138,6 +139,7 @@ mod tests {
             candidate: true,
             view_complete: false,
             stale: false,
+            exhaustive: true,
             commit: None,
             base_digest: None,
             count: 0,

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 
 use super::display::{DisplayView, Fate};
 use super::statistics::Statistics;
-use crate::delta::message::Message;
+use crate::delta::message::{Assigned, Directed, Message};
 use crate::limits::{RECORD_REQUESTS_MAX, STREAM_MESSAGES_MAX};
 use crate::state::entity::Entity;
 use crate::state::update::Event;
@@ -83,6 +83,19 @@ pub enum ClientEvent {
     ViewComplete,
     /// Something happened in the world.
     World(Event),
+    /// The client's own entity and view, as the server side set them.
+    Assigned(Assigned),
+    /// The origin says something to this client alone.
+    Directed(Directed),
+    /// The rate tier of the client's own entity (SPEC CTL5): it comes every 2^tier ticks.
+    Tier(u8),
+    /// Inputs that left the client's window before the relay acknowledged them (SPEC PRE4).
+    InputsLost {
+        /// Number of the first.
+        first: u32,
+        /// How many.
+        count: u32,
+    },
     /// The session ended.
     Closed(Ending),
 }
@@ -204,6 +217,10 @@ impl Inbox {
                         blocked: false,
                     });
                 }
+                // They are about no entity, but keep their place behind the events before them.
+                Ok(Message::Assigned(assigned)) => self.told.push_back(ClientEvent::Assigned(assigned)),
+                Ok(Message::Directed(directed)) => self.told.push_back(ClientEvent::Directed(directed)),
+                Ok(Message::Tier(tier)) => self.told.push_back(ClientEvent::Tier(tier)),
                 Err(_) => statistics.messages_malformed += 1,
             }
         }

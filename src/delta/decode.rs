@@ -12,10 +12,10 @@
 )]
 
 use super::codes::{self, GAP, ID, LIFE};
-use super::encode::{ROTATION_CODE, WIDE_CODE};
+use super::encode::{ROTATION_CODE, TIER_BITS, WIDE_CODE};
 use super::layout::{Layout, RateLayout};
 use super::prediction::predicted;
-use crate::limits::{EXTRA_FIELDS_MAX, SLOTS_MAX};
+use crate::limits::{EXTRA_FIELDS_MAX, SLOTS_MAX, TIER_MAX};
 use crate::state::entity::{Departure, Entity};
 use crate::state::record::{Motion, Record, RecordRef};
 use crate::state::rotation::Rotation;
@@ -287,6 +287,10 @@ impl Reader<'_> {
         if usize::from(class) >= self.layout.classes {
             return Err(DecodeError::BadClass);
         }
+        let tier = u8::try_from(self.bits.take(TIER_BITS)?).map_err(|_| DecodeError::OutOfRange)?;
+        if tier > TIER_MAX {
+            return Err(DecodeError::OutOfRange);
+        }
         let born_us = self.time()?;
         let segment = LIFE.take(&mut self.bits)?;
         let stale = base.is_some_and(|base| {
@@ -311,6 +315,7 @@ impl Reader<'_> {
         Ok(Delta::Complete(Record {
             entity,
             class,
+            tier,
             born_us,
             segment,
             segment_us,

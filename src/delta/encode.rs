@@ -6,7 +6,7 @@
 use super::codes::{self, AGE_BITS_MAX, CLASS_BITS_MAX, GAP, ID, LIFE, TIME_BITS_MAX};
 use super::layout::{Layout, RateLayout};
 use super::prediction::predicted;
-use crate::limits::{EXTRA_FIELDS_MAX, SLOTS_MAX};
+use crate::limits::{EXTRA_FIELDS_MAX, SLOTS_MAX, TIER_MAX};
 use crate::state::entity::Departure;
 use crate::state::record::{Motion, Record};
 use crate::state::slots::Slot;
@@ -19,6 +19,10 @@ pub(super) const COMPLETE: (u32, u32) = (0b011, 3);
 pub(super) const REMOVE: (u32, u32) = (0b0111, 4);
 pub(super) const AWAKE: (u32, u32) = (0b1111, 4);
 
+/// Bits of a rate tier.
+pub(super) const TIER_BITS: u32 = 2;
+const _: () = assert!(TIER_MAX < 1 << TIER_BITS);
+
 /// Bits of the width code of positions and rates, and of rotations.
 pub(super) const WIDE_CODE: u32 = 5;
 pub(super) const ROTATION_CODE: u32 = 4;
@@ -30,9 +34,16 @@ const MASKED_MOTION_BITS_MAX: u32 = AGE_BITS_MAX + 4 + 101 + 1 + 52 + 2 * 62;
 /// A bit a field and 32 bits a value.
 #[allow(clippy::cast_possible_truncation)]
 const EXTRAS_BITS_MAX: u32 = EXTRA_FIELDS_MAX as u32 * 33;
-/// Kind, id, generation, class, birth, segment, its beginning, motion, extras.
-const COMPLETE_BITS_MAX: u32 =
-    3 + 3 * CLASS_BITS_MAX + 8 + 2 * TIME_BITS_MAX + 1 + 1 + COMPLETE_MOTION_BITS_MAX + EXTRAS_BITS_MAX;
+/// Kind, id, generation, class, tier, birth, segment, its beginning, motion, extras.
+const COMPLETE_BITS_MAX: u32 = 3
+    + 3 * CLASS_BITS_MAX
+    + 8
+    + TIER_BITS
+    + 2 * TIME_BITS_MAX
+    + 1
+    + 1
+    + COMPLETE_MOTION_BITS_MAX
+    + EXTRAS_BITS_MAX;
 
 /// Most bits of one entry under any schema, without the gap before it.
 pub const ENTRY_BITS_MAX: u32 = COMPLETE_BITS_MAX;
@@ -95,7 +106,7 @@ fn continues(base: &Record, now: &Record) -> bool {
     base.entity == now.entity
         && base.segment == now.segment
         && base.segment_us == now.segment_us
-        && base.class == now.class
+        && (base.class, base.tier) == (now.class, now.tier)
         && base.born_us == now.born_us
         && match (&base.motion, &now.motion) {
             (Some(base), Some(now)) => base.observed_us <= now.observed_us,
@@ -112,7 +123,7 @@ pub fn complete(layout: &Layout, now: &Record, server_us: u64, writer: &mut BitW
     writer.put(COMPLETE.0, COMPLETE.1);
     ID.put(now.entity.id, writer);
     LIFE.put(now.entity.generation, writer);
-    writer.put(u32::from(now.class), 8);
+    writer.put(u32::from(now.class) | u32::from(now.tier) << 8, 8 + TIER_BITS);
     codes::put_time(before(server_us, now.born_us), writer);
     LIFE.put(now.segment, writer);
     let at_birth = now.segment_us == now.born_us;

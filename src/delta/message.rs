@@ -10,9 +10,10 @@
     clippy::panic
 )]
 
-use crate::limits::{EVENT_BYTES_MAX, MESSAGE_BYTES_MAX, SERVER_TIME_MAX_US};
+use crate::limits::{EVENT_BYTES_MAX, MESSAGE_BYTES_MAX, SERVER_TIME_MAX_US, TIER_MAX};
 use crate::state::entity::Entity;
 use crate::state::update::Event;
+use crate::state::view::{Range, Scope, View};
 use crate::wire::bytes::{ByteReader, ByteWriter, ReadError};
 
 /// One message of the reliable stream.
@@ -22,10 +23,40 @@ pub enum Message {
     Event(Event),
     /// Events from here on are of the stream with this ordinal (SPEC PLY7).
     Stream(u32),
+    /// Which entity is the client's own, and what it may see.
+    Assigned(Assigned),
+    /// The origin says something to this client alone.
+    Directed(Directed),
+    /// The rate tier of the client's own entity: it is sent every 2^tier ticks (SPEC CTL5).
+    Tier(u8),
+}
+
+/// A client's own entity and view, as the server side set them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Assigned {
+    /// Its own entity, where it has one.
+    pub entity: Option<Entity>,
+    /// What it may see.
+    pub view: View,
+}
+
+/// A message of the origin to one client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directed {
+    /// The game's kind.
+    pub kind: u16,
+    /// The game's bytes, at most [`EVENT_BYTES_MAX`].
+    pub payload: Vec<u8>,
 }
 
 const TAG_EVENT: u8 = 1;
 const TAG_STREAM: u8 = 2;
+const TAG_ASSIGNED: u8 = 3;
+const TAG_DIRECTED: u8 = 4;
+const TAG_TIER: u8 = 5;
+const SCOPE_WHOLE: u8 = 0;
+const SCOPE_OWNER: u8 = 1;
+const SCOPE_CAMERA: u8 = 2;
 const CRITICAL: u8 = 1;
 const HAS_ENTITY: u8 = 2;
 
@@ -44,6 +75,20 @@ impl Message {
                 out.put_u8(TAG_STREAM);
                 out.put_varint(*epoch);
             }
+            Message::Assigned(assigned) => {
+                out.put_u8(TAG_ASSIGNED);
+                put_assigned(assigned, out);
+            }
+            Message::Directed(Directed { kind, payload }) => {
+                debug_assert!(payload.len() <= EVENT_BYTES_MAX);
+                out.put_u8(TAG_DIRECTED);
+                out.put_varint(u32::from(*kind));
+                out.put(payload);
+            }
+            Message::Tier(tier) => {
+                out.put_u8(TAG_TIER);
+                out.put_u8(*tier);
+            }
         }
     }
 
@@ -60,9 +105,94 @@ impl Message {
                 reader.end()?;
                 Ok(Message::Stream(epoch))
             }
+            TAG_ASSIGNED => {
+                let assigned = take_assigned(&mut reader)?;
+                reader.end()?;
+                Ok(Message::Assigned(assigned))
+            }
+            TAG_DIRECTED => {
+                let kind = u16::try_from(reader.varint()?).map_err(|_| ReadError::OutOfRange)?;
+                let payload = reader.rest();
+                if payload.len() > EVENT_BYTES_MAX {
+                    return Err(ReadError::OutOfRange);
+                }
+                Ok(Message::Directed(Directed {
+                    kind,
+                    payload: payload.to_vec(),
+                }))
+            }
+            TAG_TIER => {
+                let tier = reader.u8()?;
+                reader.end()?;
+                if tier > TIER_MAX {
+                    return Err(ReadError::OutOfRange);
+                }
+                Ok(Message::Tier(tier))
+            }
             _ => Err(ReadError::OutOfRange),
         }
     }
+}
+
+/// An entity and a view in bytes: a flag and the identity, the scope and its range, the tags.
+fn put_assigned(assigned: &Assigned, out: &mut impl ByteWriter) {
+    out.put_u8(u8::from(assigned.entity.is_some()));
+    if let Some(entity) = assigned.entity {
+        out.put_varint(entity.id);
+        out.put_varint(entity.generation);
+    }
+    put_view(&assigned.view, out);
+}
+
+fn take_assigned(reader: &mut ByteReader<'_>) -> Result<Assigned, ReadError> {
+    let entity = match reader.u8()? {
+        0 => None,
+        1 => Some(Entity {
+            id: reader.varint()?,
+            generation: reader.varint()?,
+        }),
+        _ => return Err(ReadError::OutOfRange),
+    };
+    Ok(Assigned {
+        entity,
+        view: take_view(reader)?,
+    })
+}
+
+/// Writes a view: scope, its range in centimetres where it has one, tags.
+pub fn put_view(view: &View, out: &mut impl ByteWriter) {
+    out.put_u8(match view.scope {
+        Scope::Whole => SCOPE_WHOLE,
+        Scope::Owner(_) => SCOPE_OWNER,
+        Scope::Camera(_) => SCOPE_CAMERA,
+    });
+    if let Some(range) = view.scope.range() {
+        out.put_u32(range.enter_cm());
+        out.put_u32(range.leave_cm());
+    }
+    out.put_u32(view.tags);
+}
+
+/// Reads what [`put_view`] writes.
+///
+/// # Errors
+/// [`ReadError`]: an unknown scope, a range that is none, bytes missing.
+pub fn take_view(reader: &mut ByteReader<'_>) -> Result<View, ReadError> {
+    let scope = reader.u8()?;
+    let mut range = || -> Result<Range, ReadError> {
+        let (enter_cm, leave_cm) = (reader.u32()?, reader.u32()?);
+        Range::new(enter_cm, leave_cm).ok_or(ReadError::OutOfRange)
+    };
+    let scope = match scope {
+        SCOPE_WHOLE => Scope::Whole,
+        SCOPE_OWNER => Scope::Owner(range()?),
+        SCOPE_CAMERA => Scope::Camera(range()?),
+        _ => return Err(ReadError::OutOfRange),
+    };
+    Ok(View {
+        scope,
+        tags: reader.u32()?,
+    })
 }
 
 fn encode_event(event: &Event, out: &mut Vec<u8>) {

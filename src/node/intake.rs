@@ -21,7 +21,7 @@ use crate::state::world::{Refusal, World};
 use crate::upstream::subscriber::{Stream, SubscriberEvent};
 
 /// Why items of upstream ticks were refused: the labels of `upstream_refusals_total{reason}`.
-pub const REFUSAL_WORDS: [&str; 12] = [
+pub const REFUSAL_WORDS: [&str; 13] = [
     "time_fell",
     "time_too_large",
     "not_alive",
@@ -34,6 +34,7 @@ pub const REFUSAL_WORDS: [&str; 12] = [
     "future",
     "unknown_field",
     "too_many_events",
+    "too_many_directives",
 ];
 
 /// What became of an attempt to connect: the labels of `upstream_connects_total{result}`.
@@ -272,6 +273,7 @@ fn place(refusal: &Refusal) -> usize {
         Refusal::Future { .. } => 9,
         Refusal::UnknownField { .. } => 10,
         Refusal::TooManyEvents { .. } => 11,
+        Refusal::TooManyDirectives { .. } => 12,
     }
 }
 

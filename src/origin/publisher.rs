@@ -175,6 +175,7 @@ fn leave_out(refused: &[Refusal], update: &mut TickUpdate) {
     update
         .extras
         .retain(|item| !named.contains(&("extra fields", item.entity)));
+    update.tags.retain(|item| !named.contains(&("tags", item.entity)));
     for refusal in refused {
         if let Refusal::TooManyEvents { taken, .. } = refusal {
             update.events.truncate(*taken);
@@ -185,7 +186,10 @@ fn leave_out(refused: &[Refusal], update: &mut TickUpdate) {
 /// Section and entity of a refused item; `None` where the whole update was refused, or events.
 fn item(refusal: &Refusal) -> Option<(&'static str, Entity)> {
     match *refusal {
-        Refusal::TimeFell { .. } | Refusal::TimeTooLarge { .. } | Refusal::TooManyEvents { .. } => None,
+        Refusal::TimeFell { .. }
+        | Refusal::TimeTooLarge { .. }
+        | Refusal::TooManyEvents { .. }
+        | Refusal::TooManyDirectives { .. } => None,
         // A segment begins with an observation.
         Refusal::Future {
             what: "segment",

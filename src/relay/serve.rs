@@ -289,10 +289,10 @@ impl Sending<'_> {
             let header = SnapshotHeader {
                 part: u8::try_from(index).unwrap_or(0),
                 last: index + 1 == parts,
+                exhaustive: parts == needed,
                 count: part.count,
-                // Once a snapshot is enough: each digest costs the client a walk over its table. It says the base again,
-                // so not where something is left out.
-                base_digest: header.base_digest.filter(|_| index == 0 && parts == needed),
+                // Once a snapshot is enough: each digest costs the client a walk over its table.
+                base_digest: header.base_digest.filter(|_| index == 0),
                 ..header
             };
             let blocks = Blocks {
@@ -348,6 +348,7 @@ impl Sending<'_> {
             candidate,
             view_complete: self.base_complete,
             stale: frame.stale,
+            exhaustive: false,
             commit: session.window.open_commit().copied(),
             base_digest: digest.map(|digest| digest.0),
             count: 0,

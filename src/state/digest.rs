@@ -41,7 +41,7 @@ impl Digest {
     /// (Austin Appleby, public domain). A change within one word always shows: the fold is a bijection and the
     /// factors are odd. The sum has no order of evaluation, so it runs as wide as the machine is.
     ///
-    /// Words: id, generation, class, born (low, high), segment, segment time (low, high), motion flag
+    /// Words: id, generation, class | tier << 8, born (low, high), segment, segment time (low, high), motion flag
     /// (0 none, 1 moving, 2 at rest), observation time (low, high), position x y z, rotation
     /// (largest | part0 << 16, part1 | part2 << 16), velocity x y z, angular x y z, the eight extras. Without
     /// motion the words from the observation time to angular z are zero.
@@ -83,7 +83,7 @@ fn words(record: &Head, motion: Option<&Motion>) -> [u32; WORDS] {
     let head = [
         record.entity.id,
         record.entity.generation,
-        u32::from(record.class),
+        u32::from(record.class) | u32::from(record.tier) << 8,
         low(record.born_us),
         high(record.born_us),
         record.segment,

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use super::digest::Digest;
 use super::entity::Entity;
+use super::player::Directive;
 use super::record::Record;
 use super::schema::Schema;
 use super::slots::{Slot, SlotSet};
 use super::update::Event;
+use super::view::Tags;
 use crate::limits::{CHUNK_SLOTS, QUIET_TICKS};
 use crate::sequence::Tick;
 
@@ -43,6 +45,7 @@ pub(super) struct Chunk {
     pub(super) places: [Place; CHUNK_SLOTS],
     pub(super) digests: [Digest; CHUNK_SLOTS],
     pub(super) changed_at: [Tick; CHUNK_SLOTS],
+    pub(super) tags: [Tags; CHUNK_SLOTS],
 }
 
 impl Chunk {
@@ -52,6 +55,7 @@ impl Chunk {
             places: [Place::Empty; CHUNK_SLOTS],
             digests: [Digest::EMPTY; CHUNK_SLOTS],
             changed_at: [changed_at; CHUNK_SLOTS],
+            tags: [0; CHUNK_SLOTS],
         }
     }
 }
@@ -73,6 +77,8 @@ pub struct Frame {
     pub schema: Arc<Schema>,
     /// Events that came with this tick, in order.
     pub events: Arc<[Event]>,
+    /// What came with this tick for single players, in order.
+    pub directives: Arc<[Directive]>,
     pub(super) chunks: Vec<Arc<Chunk>>,
     pub(super) alive: Arc<SlotSet>,
     pub(super) live: usize,
@@ -124,6 +130,15 @@ impl Frame {
             .unwrap_or(self.tick.minus(QUIET_TICKS))
     }
 
+    /// The tag bits of a slot's entity; 0 where nobody lives.
+    #[must_use]
+    pub fn tags(&self, slot: Slot) -> Tags {
+        self.chunk(slot)
+            .and_then(|(chunk, i)| chunk.tags.get(i))
+            .copied()
+            .unwrap_or_default()
+    }
+
     /// The digest over every living record.
     #[must_use]
     pub fn digest(&self) -> Digest {
@@ -173,6 +188,11 @@ impl Frame {
             }
         }
         let events: usize = self.events.iter().map(Event::bytes).sum();
-        events + chunks * size_of::<Chunk>() + self.chunks.len() * size_of::<usize>() + size_of::<Frame>()
+        let directives: usize = self.directives.iter().map(Directive::bytes).sum();
+        events
+            + directives
+            + chunks * size_of::<Chunk>()
+            + self.chunks.len() * size_of::<usize>()
+            + size_of::<Frame>()
     }
 }

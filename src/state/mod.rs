@@ -7,12 +7,14 @@
 pub mod digest;
 pub mod entity;
 pub mod frame;
+pub mod player;
 pub mod record;
 pub mod rotation;
 pub mod sample;
 pub mod schema;
 pub mod slots;
 pub mod update;
+pub mod view;
 pub mod world;
 
 pub use frame::Frame;

@@ -15,6 +15,9 @@ pub struct Record {
     pub entity: Entity,
     /// Index into the schema's classes; fixed for a generation.
     pub class: u8,
+    /// Its rate tier: its changes are taken in every 2^tier ticks (SPEC CTL5); at most
+    /// [`TIER_MAX`](crate::limits::TIER_MAX).
+    pub tier: u8,
     /// When this generation began, server microseconds; fixed for a generation.
     pub born_us: u64,
     /// Continuity segment; nothing is differenced or interpolated across a change (SPEC TAB4).
@@ -34,6 +37,8 @@ pub struct Head {
     pub entity: Entity,
     /// As [`Record::class`].
     pub class: u8,
+    /// As [`Record::tier`].
+    pub tier: u8,
     /// As [`Record::born_us`].
     pub born_us: u64,
     /// As [`Record::segment`].
@@ -60,6 +65,7 @@ impl RecordRef<'_> {
         let Head {
             entity,
             class,
+            tier,
             born_us,
             segment,
             segment_us,
@@ -68,6 +74,7 @@ impl RecordRef<'_> {
         Record {
             entity,
             class,
+            tier,
             born_us,
             segment,
             segment_us,
@@ -129,6 +136,7 @@ impl Record {
         Head {
             entity: self.entity,
             class: self.class,
+            tier: self.tier,
             born_us: self.born_us,
             segment: self.segment,
             segment_us: self.segment_us,
@@ -142,6 +150,7 @@ impl Record {
         Record {
             entity,
             class,
+            tier: 0,
             born_us: at_us,
             segment: 0,
             segment_us: at_us,

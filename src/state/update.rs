@@ -1,11 +1,13 @@
 //! One tick of the world in quantised integers: what the origin publishes and a relay takes in.
 
 use super::entity::Entity;
+use super::player::Directive;
 use super::record::Motion;
+use super::view::Tags;
 use crate::limits::EVENT_OVERHEAD_BYTES;
 
 /// A tick as published: only what was observed, in absolute values. Despawns apply first, then spawns, then
-/// observations, then extra fields; events last.
+/// observations, extra fields and tags; events and directives last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TickUpdate {
     /// The origin's own tick number; rises strictly within a stream epoch.
@@ -25,8 +27,21 @@ pub struct TickUpdate {
     pub observed: Vec<Observation>,
     /// Extra fields that changed. In a keyframe: all fields of all entities.
     pub extras: Vec<ExtraUpdate>,
+    /// Tag bits that changed. In a keyframe: those of every entity that has any.
+    pub tags: Vec<TagUpdate>,
     /// Events, in order.
     pub events: Vec<Event>,
+    /// What concerns single players, in order. It travels beside the tick, to their relay alone.
+    pub directives: Vec<Directive>,
+}
+
+/// The tag bits of an entity, which say who may see it. Clients never learn them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TagUpdate {
+    /// Which entity.
+    pub entity: Entity,
+    /// All its tags from now on; 0 lets every view see it.
+    pub tags: Tags,
 }
 
 /// An entity begins.

@@ -10,11 +10,15 @@ use std::sync::Arc;
 use super::digest::Digest;
 use super::entity::Entity;
 use super::frame::{Chunk, Frame, Grave, Place};
+use super::player::Directive;
 use super::record::Record;
 use super::schema::Schema;
 use super::slots::{Slot, SlotSet};
-use super::update::{Despawn, Event, ExtraUpdate, Observation, Spawn, TickUpdate};
-use crate::limits::{CHUNK_SLOTS, EVENTS_TICK_BYTES_MAX, QUIET_TICKS, SERVER_TIME_MAX_US, SLOTS_MAX};
+use super::update::{Despawn, Event, ExtraUpdate, Observation, Spawn, TagUpdate, TickUpdate};
+use super::view::Tags;
+use crate::limits::{
+    CHUNK_SLOTS, DIRECTIVES_TICK_BYTES_MAX, EVENTS_TICK_BYTES_MAX, QUIET_TICKS, SERVER_TIME_MAX_US, SLOTS_MAX,
+};
 use crate::sequence::Tick;
 
 /// Why one item of an update was refused.
@@ -112,6 +116,17 @@ pub enum Refusal {
         taken: usize,
         /// How many there were.
         events: usize,
+    },
+    /// More directives in one tick than a frame keeps.
+    #[error(
+        "the last {} of {directives} directives of a tick refused: those before take {DIRECTIVES_TICK_BYTES_MAX} bytes, which is the bound; spread them over ticks",
+        directives - taken
+    )]
+    TooManyDirectives {
+        /// How many were taken.
+        taken: usize,
+        /// How many there were.
+        directives: usize,
     },
     /// Extra fields the schema does not have.
     #[error(
@@ -247,11 +262,16 @@ impl World {
             let outcome = self.set_extras(extras);
             self.refused.extend(outcome.err());
         }
+        for tags in &update.tags {
+            let outcome = self.set_tags(tags);
+            self.refused.extend(outcome.err());
+        }
         if self.schema.on_change {
             self.rest_unobserved();
         }
         let events = self.take_events(update);
-        Some(self.frame(update.published_us, false, events))
+        let directives = self.take_directives(update);
+        Some(self.frame(update.published_us, false, events, directives))
     }
 
     /// The leading events of an update that are within the bound of a tick.
@@ -271,11 +291,28 @@ impl World {
         events
     }
 
+    /// The leading directives of an update that are within the bound of a tick.
+    fn take_directives(&mut self, update: &TickUpdate) -> Arc<[Directive]> {
+        let mut bytes = 0;
+        let within = |directive: &&Directive| {
+            bytes += directive.bytes();
+            bytes <= DIRECTIVES_TICK_BYTES_MAX
+        };
+        let taken: Arc<[Directive]> = update.directives.iter().take_while(within).cloned().collect();
+        if taken.len() < update.directives.len() {
+            self.refused.push(Refusal::TooManyDirectives {
+                taken: taken.len(),
+                directives: update.directives.len(),
+            });
+        }
+        taken
+    }
+
     /// The frame of `tick` with the last content again: for ticks in which nothing came (SPEC DEC8, OPS2).
     pub fn hold(&mut self, tick: Tick, stale: bool) -> Arc<Frame> {
         self.begin_tick(tick);
         self.dirty.clear();
-        self.frame(0, stale, Arc::default())
+        self.frame(0, stale, Arc::default(), Arc::default())
     }
 
     /// The whole world as an update that rebuilds it elsewhere.
@@ -306,6 +343,10 @@ impl World {
                     motion: record.motion,
                 });
             }
+            let tags = self.tags(slot);
+            if tags != 0 {
+                update.tags.push(TagUpdate { entity, tags });
+            }
             if fields > 0 {
                 let mask = u8::try_from((1u32 << fields) - 1).unwrap_or(u8::MAX);
                 update.extras.push(ExtraUpdate {
@@ -318,7 +359,13 @@ impl World {
         update
     }
 
-    fn frame(&self, published_us: u64, stale: bool, events: Arc<[Event]>) -> Arc<Frame> {
+    fn frame(
+        &self,
+        published_us: u64,
+        stale: bool,
+        events: Arc<[Event]>,
+        directives: Arc<[Directive]>,
+    ) -> Arc<Frame> {
         Arc::new(Frame {
             tick: self.tick,
             stream_epoch: self.stream_epoch,
@@ -327,6 +374,7 @@ impl World {
             stale,
             schema: Arc::clone(&self.schema),
             events,
+            directives,
             chunks: self.chunks.clone(),
             alive: Arc::clone(&self.alive),
             live: self.live,
@@ -427,6 +475,7 @@ impl World {
                 reason,
             }),
         );
+        self.put_tags(slot, 0);
         self.graves.push_back((slot, entity, self.tick));
         Arc::make_mut(&mut self.alive).remove(slot);
         self.awake.remove(slot);
@@ -563,6 +612,33 @@ impl World {
         }
         self.set_place(slot, Place::Live(record));
         Ok(())
+    }
+
+    fn tags(&self, slot: Slot) -> Tags {
+        let slot = usize::from(slot);
+        let chunk = self.chunks.get(slot / CHUNK_SLOTS);
+        chunk
+            .and_then(|chunk| chunk.tags.get(slot % CHUNK_SLOTS))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Tags are no part of a record: who may see it changes, what it is does not.
+    fn set_tags(&mut self, update: &TagUpdate) -> Result<(), Refusal> {
+        let (slot, _) = self.alive_slot("tags", update.entity)?;
+        self.put_tags(slot, update.tags);
+        Ok(())
+    }
+
+    fn put_tags(&mut self, slot: Slot, tags: Tags) {
+        if self.tags(slot) == tags {
+            return;
+        }
+        let index = usize::from(slot);
+        let chunk = self.chunks.get_mut(index / CHUNK_SLOTS).map(Arc::make_mut);
+        if let Some(place) = chunk.and_then(|chunk| chunk.tags.get_mut(index % CHUNK_SLOTS)) {
+            *place = tags;
+        }
     }
 
     fn set_extras(&mut self, update: &ExtraUpdate) -> Result<(), Refusal> {

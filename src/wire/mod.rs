@@ -6,6 +6,8 @@ pub mod bits;
 pub mod bytes;
 #[cfg(any(feature = "client", feature = "relay"))]
 pub mod handshake;
+pub mod input;
+pub mod owner;
 pub mod payload;
 pub mod report;
 #[cfg(any(feature = "client", feature = "relay"))]

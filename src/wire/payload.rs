@@ -1,7 +1,7 @@
 //! What a sealed datagram holds: a flags byte, then the blocks it names, in one fixed order.
 //!
-//! Down (relay to client): clock stamp, then close, welcome, messages, snapshot; a snapshot takes the rest.
-//! Up (client to relay): close, report. A datagram with no block is a keepalive.
+//! Down (relay to client): clock stamp, then close, welcome, inputs acknowledged, owner, messages, snapshot; a snapshot
+//! takes the rest. Up (client to relay): close, report, inputs, camera. A datagram with no block is a keepalive.
 
 #![deny(
     clippy::indexing_slicing,
@@ -21,8 +21,16 @@ pub const MESSAGES: u8 = 2;
 pub const WELCOME: u8 = 4;
 /// The session ends.
 pub const CLOSE: u8 = 8;
+/// The state of the client's own entity.
+pub const OWNER: u8 = 16;
+/// The next input the relay waits for.
+pub const INPUTS_ACK: u8 = 32;
 /// Up only: a report.
 pub const REPORT: u8 = 1;
+/// Up only: inputs.
+pub const INPUTS: u8 = 2;
+/// Up only: where the free camera is, three quantised axes of 32 bits.
+pub const CAMERA: u8 = 4;
 
 /// Why a session ends: the labels of `sessions_closed_total{reason}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -93,6 +93,9 @@ pub struct SnapshotHeader {
     pub view_complete: bool,
     /// The upstream is lost; this repeats the last known world (SPEC OPS2).
     pub stale: bool,
+    /// Nothing that differs from the base, or was said since it, is left out: with all its parts here, what the snapshot
+    /// does not name is as the base has it (SPEC CTL6).
+    pub exhaustive: bool,
     /// An open commit, in every part until confirmed (SPEC WIN3, DESIGN 5).
     pub commit: Option<Commit>,
     /// Digest words of the base's table (SPEC DEC9).
@@ -108,6 +111,7 @@ const BASE: u8 = 8;
 const COMMIT: u8 = 16;
 const DIGEST: u8 = 32;
 /// High bit of the part byte.
+const EXHAUSTIVE: u8 = 64;
 const LAST_PART: u8 = 0x80;
 
 /// Most bytes a header takes: flags, five varints, part, time, commit, digest, count.
@@ -124,7 +128,8 @@ impl SnapshotHeader {
                 | flag(self.stale, STALE)
                 | flag(self.base.is_some(), BASE)
                 | flag(self.commit.is_some(), COMMIT)
-                | flag(self.base_digest.is_some(), DIGEST),
+                | flag(self.base_digest.is_some(), DIGEST)
+                | flag(self.exhaustive, EXHAUSTIVE),
         );
         out.put_varint(self.stream_epoch);
         out.put_varint(self.session_epoch);
@@ -159,7 +164,8 @@ impl SnapshotHeader {
     /// set is out of range, or a base or committed id is not before the snapshot.
     pub fn decode(reader: &mut ByteReader<'_>) -> Result<SnapshotHeader, ReadError> {
         let flags = reader.u8()?;
-        let reserved = flags & !(CANDIDATE | VIEW_COMPLETE | STALE | BASE | COMMIT | DIGEST) != 0;
+        let reserved =
+            flags & !(CANDIDATE | VIEW_COMPLETE | STALE | BASE | COMMIT | DIGEST | EXHAUSTIVE) != 0;
         if reserved || flags & (BASE | DIGEST) == DIGEST {
             return Err(ReadError::OutOfRange);
         }
@@ -200,6 +206,7 @@ impl SnapshotHeader {
             candidate: flags & CANDIDATE != 0,
             view_complete: flags & VIEW_COMPLETE != 0,
             stale: flags & STALE != 0,
+            exhaustive: flags & EXHAUSTIVE != 0,
             commit,
             base_digest,
             count: reader.varint()?,
@@ -264,6 +271,7 @@ mod tests {
             candidate: flags & 1 != 0,
             view_complete: flags & 2 != 0,
             stale: flags & 4 != 0,
+            exhaustive: flags & 64 != 0,
             commit: (flags & 8 != 0).then(|| Commit::new(&set, [numbers[0], 7]).unwrap()),
             base_digest: (flags & 16 != 0 && base > 0).then_some([1, numbers[3]]),
             count: numbers[3],

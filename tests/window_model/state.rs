@@ -121,6 +121,7 @@ impl Part {
     /// The header the shipped code reads.
     pub fn header(&self) -> SnapshotHeader {
         SnapshotHeader {
+            exhaustive: true,
             stream_epoch: 1,
             session_epoch: self.epoch,
             generation: self.generation,

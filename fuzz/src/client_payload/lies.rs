@@ -102,6 +102,7 @@ impl Play {
         let part = if lies & 64 != 0 { tape.below(32) as u8 } else { 0 };
         let shown = tape.u8();
         SnapshotHeader {
+            exhaustive: true,
             stream_epoch: if lies & 128 != 0 {
                 stream_epoch ^ tape.below(4)
             } else {

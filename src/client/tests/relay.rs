@@ -236,6 +236,7 @@ impl Relay {
             candidate: true,
             view_complete: false,
             stale: false,
+            exhaustive: true,
             commit: self.window.open_commit().copied(),
             base_digest: None,
             count: 0,

@@ -74,6 +74,7 @@ impl Line {
                 generation: self.number("generation"),
             },
             class: self.number("class"),
+            tier: self.text("tier").map_or(0, |tier| tier.parse().unwrap()),
             born_us: self.number("born"),
             segment: segment.parse().unwrap(),
             segment_us: segment_us.parse().unwrap(),

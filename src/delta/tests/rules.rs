@@ -230,6 +230,7 @@ fn the_widest_record_takes_entry_bits_max() {
             generation: u32::MAX,
         },
         class: 0,
+        tier: crate::limits::TIER_MAX,
         born_us: 0,
         segment: u32::MAX,
         segment_us: 1,

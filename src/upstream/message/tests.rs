@@ -94,7 +94,9 @@ fn update() -> impl Strategy<Value = TickUpdate> {
             spawned,
             observed,
             extras,
+            tags: Vec::new(),
             events,
+            directives: Vec::new(),
         },
     )
 }
@@ -238,6 +240,8 @@ fn full_tick() -> TickUpdate {
             mask: 0b10,
             values: [0, 3, 0, 0, 0, 0, 0, 0],
         }],
+        tags: Vec::new(),
+        directives: Vec::new(),
         events: vec![Event {
             kind: 1,
             critical: true,

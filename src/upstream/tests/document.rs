@@ -108,6 +108,8 @@ fn example_tick() -> TickUpdate {
             mask: 1,
             values: [0x3FF, 0, 0, 0, 0, 0, 0, 0],
         }],
+        tags: Vec::new(),
+        directives: Vec::new(),
         events: vec![Event {
             kind: 3,
             critical: true,
