@@ -54,6 +54,14 @@ pub const INPUTS_WINDOW: usize = 64;
 pub const INPUTS_BLOCK_BYTES: usize = 512;
 /// Inputs a second a relay takes from one client, and at once: twice what a client at 120 Hz sends.
 pub const INPUTS_PER_S: u64 = 240;
+/// Time unsent after which a changed member of a view goes before all that waited less, microseconds.
+pub const OVERDUE_US: u32 = 500_000;
+/// Player events a shard keeps for its origin: past it inputs stay with their clients.
+pub const PLAYER_EVENTS_MAX: usize = 1 << 14;
+/// The least a purse must hold for a snapshot, bytes: below, headers would be most of it.
+pub const SNAPSHOT_BYTES_MIN: usize = 256;
+/// Rate below which a session's snapshots are chosen entry by entry from the start, bytes a second.
+pub const TIGHT_BYTES_PER_S: u64 = 64 << 10;
 /// Directives of one tick in bytes, each counted with its overhead.
 pub const DIRECTIVES_TICK_BYTES_MAX: usize = 1 << 20;
 

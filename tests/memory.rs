@@ -14,7 +14,7 @@ use std::sync::Arc;
 use ackline::client::settings::ClientSettings;
 use ackline::limits::{ARENA_FRAMES, IDLE_US, RESTART_SPACING_US, WINDOW_SLOTS};
 use ackline::relay::arena::Arena;
-use ackline::relay::serve::Budget;
+use ackline::relay::budget::Budget;
 use ackline::relay::shard::Receipt;
 use ackline::sequence::Tick;
 use ackline::state::entity::Entity;

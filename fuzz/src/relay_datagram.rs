@@ -92,7 +92,7 @@ fn fingerprint(stage: &Stage) -> String {
                     session.stream.backlog(),
                     session.heap_bytes(),
                     session.requests.len(),
-                    session.tokens
+                    session.purse.bytes()
                 ),
             )
         );

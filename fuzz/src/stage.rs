@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ackline::client::session::{Client, Received, SessionState};
 use ackline::client::settings::ClientSettings;
 use ackline::delta::schema;
+use ackline::relay::budget::Budget;
 use ackline::relay::outbox::{MemoryOutbox, Outbox, Path};
-use ackline::relay::serve::Budget;
 use ackline::relay::session::Session;
 use ackline::relay::shard::{Receipt, Shard, ShardSettings};
 use ackline::sequence::Tick;
@@ -86,6 +86,8 @@ impl Stage {
     /// A world of some entities and an honest client that has not joined yet.
     pub fn new(entities: u32, first: u32) -> Stage {
         let settings = ShardSettings {
+            egress_bytes_per_s: None,
+            view: ackline::state::view::View::WHOLE,
             index: 0,
             sessions_max: 3,
             budget: Budget::default(),

@@ -30,7 +30,7 @@ use super::status::RelayStatus;
 use crate::net::clock::{monotonic_ns, monotonic_us};
 use crate::net::socket::{ShardSocket, SocketOptions};
 use crate::net::waker::Waker;
-use crate::relay::serve::Budget;
+use crate::relay::budget::Budget;
 use crate::relay::shard::{Shard, ShardSettings};
 use crate::wire::seal::INSECURE_TOKEN_KEY;
 
@@ -307,6 +307,8 @@ impl Builder {
 
     fn shard_settings(&self, index: usize, cookie_secret: [u8; 32]) -> anyhow::Result<ShardSettings> {
         Ok(ShardSettings {
+            egress_bytes_per_s: None,
+            view: crate::state::view::View::WHOLE,
             index: u8::try_from(index)?,
             sessions_max: self.settings.sessions_max.div_ceil(self.settings.shards),
             budget: Budget {

@@ -10,35 +10,77 @@ use crate::limits::{BODY_MAX, PARTS_MAX};
 use crate::state::slots::{Slot, SlotSet};
 use crate::wire::bits::BitWriter;
 
-use super::plan::{Planned, PlannedEntry};
+use super::choice::Portion;
+use super::plan::{How, Planned, PlannedEntry};
 use super::segments::SegmentCache;
 
 /// What the parts of one snapshot hold: which slots, and which of them were removed.
 ///
-/// A part's slots rise and no other part's lie between them, so a part is a range of slots and all of them
-/// together one bit a slot, and one more for what was removed: 256 bytes at a thousand entities, whatever was sent.
+/// Shared bodies hold much of a world: a part's slots rise and no other part's lie between them, so a part is a range of
+/// slots and all of them together one bit a slot, and one more for what was removed: 256 bytes at a thousand entities,
+/// whatever was sent. Those of one view hold little of a world that may be large, chosen by priority: two bytes an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Contents {
     slots: SlotSet,
     removed: SlotSet,
     ranges: Vec<Range>,
     exhaustive: bool,
+    view: Option<ViewContents>,
 }
 
 /// First and last slot of a part; `None` for a part without entries.
 type Range = Option<(Slot, Slot)>;
 
+/// The bit of a listed slot that says it was removed.
+const REMOVED: u16 = 1 << 15;
+const _: () = assert!(crate::limits::SLOTS_MAX <= REMOVED as usize);
+
+/// What a snapshot of one view holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ViewContents {
+    /// Slots by part, with [`REMOVED`].
+    listed: Vec<u16>,
+    /// Where each part ends in the list.
+    ends: Vec<u16>,
+    /// Whether the base, or the base with all parts, has the whole view.
+    closes: Closes,
+}
+
+/// When a table made of a snapshot has every member of the view at its tick (SPEC DEC12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closes {
+    /// Whatever is held of it: the base has them all.
+    Always,
+    /// With all its parts.
+    WithAllParts,
+    /// Not yet: somebody who enters was left out.
+    No,
+}
+
 impl Contents {
     /// Number of parts.
     #[must_use]
     pub fn parts(&self) -> usize {
-        self.ranges.len()
+        self.view
+            .as_ref()
+            .map_or(self.ranges.len(), |view| view.ends.len())
+    }
+
+    /// For a snapshot of one view: whether a table with the parts of `mask` has all of it. `None` for one of the whole
+    /// world.
+    #[must_use]
+    pub fn closes_view(&self, mask: u32) -> Option<bool> {
+        self.view.as_ref().map(|view| match view.closes {
+            Closes::Always => true,
+            Closes::WithAllParts => mask == full_mask(view.ends.len()),
+            Closes::No => false,
+        })
     }
 
     /// True when holding the parts of `mask` makes the table equal to the whole frame.
     #[must_use]
     pub fn is_exhaustive(&self, mask: u32) -> bool {
-        self.exhaustive && mask == full_mask(self.ranges.len())
+        self.exhaustive && self.view.is_none() && mask == full_mask(self.ranges.len())
     }
 
     /// The entries of the parts in `mask`: the slot, and whether it was removed.
@@ -52,12 +94,31 @@ impl Contents {
             .filter_map(|(_, range)| *range)
             .flat_map(|(first, last)| self.slots.iter_from(first).take_while(move |slot| *slot <= last))
             .map(|slot| (slot, self.removed.contains(slot)))
+            .chain(self.listed(mask))
+    }
+
+    fn listed(&self, mask: u32) -> impl Iterator<Item = (Slot, bool)> + '_ {
+        self.view.iter().flat_map(move |view| {
+            let starts = core::iter::once(0).chain(view.ends.iter().copied());
+            let parts = starts.zip(&view.ends).enumerate();
+            let held = parts.filter(move |(part, _)| mask >> part & 1 == 1);
+            held.flat_map(|(_, (start, end))| {
+                let part = view.listed.get(usize::from(start)..usize::from(*end));
+                part.unwrap_or_default()
+                    .iter()
+                    .map(|entry| (entry & !REMOVED, entry & REMOVED != 0))
+            })
+        })
     }
 
     /// Heap bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.slots.heap_bytes() + self.removed.heap_bytes() + self.ranges.capacity() * size_of::<Range>()
+        let view = self.view.as_ref().map_or(0, |view| {
+            (view.listed.capacity() + view.ends.capacity()) * size_of::<u16>()
+        });
+        let sets = self.slots.heap_bytes() + self.removed.heap_bytes();
+        view + sets + self.ranges.capacity() * size_of::<Range>()
     }
 }
 
@@ -106,6 +167,7 @@ impl ContentsBuilder {
     #[must_use]
     pub fn finish(mut self, exhaustive: bool) -> Contents {
         self.contents.exhaustive = exhaustive;
+        self.contents.view = None;
         self.contents
     }
 }
@@ -191,6 +253,76 @@ impl Bodies {
             Some(place) => *place = contents,
             None => self.contents = Arc::new(contents),
         }
+    }
+
+    /// Packs the portions of one view, each into a part. `turn` turns the order of the parts, so that one that is always
+    /// lost starves nobody (SPEC TAB8).
+    pub fn pack_portions(
+        &mut self,
+        portions: &[Portion],
+        plan: &Planned,
+        segments: &mut SegmentCache,
+        closes: Closes,
+        turn: usize,
+    ) {
+        self.bytes.clear();
+        self.parts.clear();
+        self.records = 0;
+        let recycled = Arc::get_mut(&mut self.contents)
+            .map(core::mem::take)
+            .unwrap_or_default();
+        let mut contents = ContentsBuilder::reusing(recycled).contents;
+        let mut view = contents.view.take().unwrap_or(ViewContents {
+            listed: Vec::new(),
+            ends: Vec::new(),
+            closes,
+        });
+        (view.closes, contents.exhaustive) = (closes, false);
+        view.listed.clear();
+        view.ends.clear();
+        for step in 0..portions.len() {
+            let portion = &portions[(step + turn) % portions.len()];
+            self.pack_portion(portion.entries(), plan, segments, &mut view.listed);
+            view.ends
+                .push(u16::try_from(view.listed.len()).unwrap_or(u16::MAX));
+        }
+        contents.view = Some(view);
+        match Arc::get_mut(&mut self.contents) {
+            Some(place) => *place = contents,
+            None => self.contents = Arc::new(contents),
+        }
+    }
+
+    fn pack_portion(
+        &mut self,
+        entries: &[PlannedEntry],
+        plan: &Planned,
+        segments: &mut SegmentCache,
+        listed: &mut Vec<u16>,
+    ) {
+        let start = self.bytes.len();
+        self.bytes.resize(start + BODY_MAX + 8, 0);
+        let mut writer = BitWriter::new(self.bytes.get_mut(start..).unwrap_or_default());
+        let mut previous = None;
+        for entry in entries {
+            let segment = segments.segment(entry, plan);
+            encode::gap(previous, entry.slot, &mut writer);
+            writer.put_bits(segment.bytes, segment.bits);
+            previous = Some(entry.slot);
+            // That somebody moves is no record: the table keeps what the base has.
+            if entry.how != How::Awake {
+                listed.push(entry.slot | if entry.is_removal() { REMOVED } else { 0 });
+            }
+        }
+        debug_assert!(writer.bits() <= BODY_MAX * 8);
+        let length = writer.finish();
+        self.bytes.truncate(start + length);
+        self.parts.push(BodyPart {
+            start,
+            length,
+            count: u32::try_from(entries.len()).unwrap_or(0),
+        });
+        self.records += entries.len();
     }
 
     /// Packs one part and says how many entries it took.

@@ -4,10 +4,11 @@
 //! and one way to seal.
 
 use crate::limits::{DATAGRAM_MAX, TAG_BYTES};
-use crate::wire::bytes::{ByteWriter, SliceWriter};
+use crate::wire::bytes::{ByteWriter, SliceWriter, varint_bytes};
 use crate::wire::handshake::{
     DOWN_HEADER_BYTES, DatagramKind, WELCOME_HEADER_BYTES, WelcomeHeader, put_welcome_header,
 };
+use crate::wire::owner::{OWNER_BYTES_MAX, OWNER_RECORD_BYTES_MAX, OwnerBlock};
 use crate::wire::payload::{self, CloseReason, Welcome, clock_stamp};
 use crate::wire::snapshot::{HEADER_BYTES_MAX, SnapshotHeader};
 
@@ -21,8 +22,12 @@ pub struct Blocks<'a> {
     pub close: Option<CloseReason>,
     /// What the client must know of its stream.
     pub welcome: Option<Welcome<'a>>,
+    /// The state of its own entity, where there is room.
+    pub owner: Option<OwnerBlock<'a>>,
     /// Whether due messages may ride along.
     pub messages: bool,
+    /// Bytes of the datagram that messages may not pass, where the budget says so.
+    pub limit: Option<usize>,
     /// One part of a snapshot: its header and body.
     pub snapshot: Option<(&'a SnapshotHeader, &'a [u8])>,
 }
@@ -34,6 +39,8 @@ pub struct Composed {
     pub bytes: usize,
     /// Nanoseconds the seal took, by the stopwatch.
     pub seal_ns: u64,
+    /// The owner block had room.
+    pub owner: bool,
 }
 
 /// How a session is told its keys: before it is confirmed in a Welcome, afterwards in ordinary datagrams.
@@ -82,7 +89,14 @@ pub fn compose(
         }
     }
     let room = rest.len().checked_sub(TAG_BYTES)?;
-    let length = write_blocks(session, &blocks, now_us, rest.get_mut(..room)?)?;
+    let written = write_blocks(
+        session,
+        &blocks,
+        now_us,
+        header_bytes + TAG_BYTES,
+        rest.get_mut(..room)?,
+    )?;
+    let length = written.length;
     let begun = stopwatch();
     let tag = session.sealer.seal(number, header, rest.get_mut(..length)?)?;
     let seal_ns = stopwatch().saturating_sub(begun);
@@ -91,11 +105,28 @@ pub fn compose(
     outbox.commit(bytes, path);
     session.sent_us = now_us;
     session.bytes_sent += bytes as u64;
-    Some(Composed { bytes, seal_ns })
+    session.purse.spend(bytes);
+    Some(Composed {
+        bytes,
+        seal_ns,
+        owner: written.owner,
+    })
 }
 
-/// Writes flags, clock stamp and blocks; gives the length.
-fn write_blocks(session: &mut Session, blocks: &Blocks<'_>, now_us: u64, place: &mut [u8]) -> Option<usize> {
+/// What was written.
+struct Written {
+    length: usize,
+    owner: bool,
+}
+
+/// Writes flags, clock stamp and blocks. `outer`: bytes of the datagram around them.
+fn write_blocks(
+    session: &mut Session,
+    blocks: &Blocks<'_>,
+    now_us: u64,
+    outer: usize,
+    place: &mut [u8],
+) -> Option<Written> {
     let room = place.len();
     let mut writer = SliceWriter::new(place);
     writer.put_u8(0);
@@ -109,11 +140,28 @@ fn write_blocks(session: &mut Session, blocks: &Blocks<'_>, now_us: u64, place: 
         flags |= payload::WELCOME;
         welcome.encode(&mut writer);
     }
+    let snapshot = blocks
+        .snapshot
+        .map_or(0, |(header, body)| header_bytes(header) + body.len());
+    if let Some(next) = session.inputs.acknowledged()
+        && room.saturating_sub(writer.used() + snapshot) >= varint_bytes(next)
+    {
+        flags |= payload::INPUTS_ACK;
+        writer.put_varint(next);
+    }
+    let owner = blocks.owner.filter(|owner| {
+        room.saturating_sub(writer.used() + snapshot)
+            >= OWNER_BYTES_MAX - OWNER_RECORD_BYTES_MAX + owner.record.len()
+    });
+    if let Some(owner) = &owner {
+        flags |= payload::OWNER;
+        owner.encode(&mut writer);
+    }
     if blocks.messages {
-        let snapshot = blocks
-            .snapshot
-            .map_or(0, |(header, body)| header_bytes(header) + body.len());
-        let left = room.saturating_sub(writer.used() + snapshot);
+        let limit = blocks
+            .limit
+            .map_or(room, |limit| limit.saturating_sub(outer).min(room));
+        let left = limit.saturating_sub(writer.used() + snapshot);
         let resend_us = session.resend_us();
         if left > 8 && session.stream.put_block(now_us, resend_us, left, &mut writer) {
             flags |= payload::MESSAGES;
@@ -127,7 +175,10 @@ fn write_blocks(session: &mut Session, blocks: &Blocks<'_>, now_us: u64, place: 
     }
     let length = writer.finish()?;
     *place.first_mut()? = flags;
-    Some(length)
+    Some(Written {
+        length,
+        owner: owner.is_some(),
+    })
 }
 
 /// Bytes that a snapshot's header takes.

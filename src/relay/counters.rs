@@ -81,11 +81,15 @@ pub enum Withheld {
     RestartPacing,
     /// What was sent piles up on the way: the client takes fewer snapshots for now (see `pace`).
     Behind,
+    /// The shard is overloaded and it is not this session's turn (see `overload`).
+    Overload,
+    /// The relay's cap on what it sends is reached (see `egress`).
+    Egress,
 }
 
 impl Withheld {
     /// Every reason.
-    pub const ALL: [Withheld; 8] = [
+    pub const ALL: [Withheld; 10] = [
         Withheld::Slot,
         Withheld::JoinPacing,
         Withheld::Budget,
@@ -94,6 +98,8 @@ impl Withheld {
         Withheld::Overrun,
         Withheld::RestartPacing,
         Withheld::Behind,
+        Withheld::Overload,
+        Withheld::Egress,
     ];
 
     /// The word used in metrics.
@@ -108,6 +114,8 @@ impl Withheld {
             Withheld::Overrun => "overrun",
             Withheld::RestartPacing => "restart_pacing",
             Withheld::Behind => "behind",
+            Withheld::Overload => "overload",
+            Withheld::Egress => "egress",
         }
     }
 }
@@ -217,6 +225,17 @@ pub struct Counters {
     pub withheld: [u64; Withheld::ALL.len()],
     pub fallbacks: [u64; RestartReason::ALL.len()],
     pub messages_dropped: u64,
+    /// Events queued to sessions.
+    pub events_queued: u64,
+    /// Directives of the origin that found their session.
+    pub directives_taken: u64,
+    /// Inputs taken, there before, lost past the window, and held back as too many.
+    pub inputs_taken: u64,
+    pub inputs_repeated: u64,
+    pub inputs_lost: u64,
+    pub inputs_held_back: u64,
+    /// Owner states sent.
+    pub owner_states: u64,
     pub control_backlog: u64,
     pub digest_mismatches: u64,
     pub segment_hits: u64,
@@ -270,6 +289,13 @@ impl Default for Counters {
             withheld: [0; Withheld::ALL.len()],
             fallbacks: [0; RestartReason::ALL.len()],
             messages_dropped: 0,
+            events_queued: 0,
+            directives_taken: 0,
+            inputs_taken: 0,
+            inputs_repeated: 0,
+            inputs_lost: 0,
+            inputs_held_back: 0,
+            owner_states: 0,
             control_backlog: 0,
             digest_mismatches: 0,
             segment_hits: 0,
@@ -324,5 +350,5 @@ const _: () = assert!(REJECTED_MAX <= 64);
 const _: () = {
     // `as usize` on these enums indexes their counters: the lists are in order of declaration.
     assert!(DatagramRefusal::ALL.len() == DatagramRefusal::NoRoom as usize + 1);
-    assert!(Withheld::ALL.len() == Withheld::Behind as usize + 1);
+    assert!(Withheld::ALL.len() == Withheld::Egress as usize + 1);
 };

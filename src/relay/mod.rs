@@ -10,16 +10,25 @@
 
 pub mod arena;
 pub mod bodies;
+pub mod budget;
+pub mod choice;
 pub mod compose;
 pub mod counters;
+pub mod egress;
 pub mod entropy;
+pub mod inputs;
+pub mod interest;
+pub mod kitchen;
 pub mod outbox;
+pub mod overload;
 pub mod pace;
 pub mod plan;
+pub mod priority;
 pub mod segments;
 pub mod serve;
 pub mod session;
 pub mod shard;
+pub mod stamp;
 pub mod table;
 
 #[cfg(test)]

@@ -15,6 +15,10 @@ use crate::state::slots::{Slot, SlotSet};
 use super::arena::Arena;
 use super::table::{Known, Table};
 
+mod view;
+
+pub use view::{Kind, Reason, ViewPlan};
+
 /// How one slot is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum How {
@@ -22,8 +26,14 @@ pub enum How {
     DeltaFrom(Tick),
     /// Whole.
     Complete,
-    /// It is gone.
+    /// It is gone: destroyed, as its tombstone says.
     Removed,
+    /// It is out of the session's view.
+    LeftView,
+    /// The session may not see it.
+    Hidden,
+    /// It rests no longer; how it moves is left out (SPEC ENT9).
+    Awake,
 }
 
 /// One entry to send.
@@ -39,7 +49,7 @@ impl PlannedEntry {
     /// True for an entry that ends a membership.
     #[must_use]
     pub fn is_removal(&self) -> bool {
-        self.how == How::Removed
+        matches!(self.how, How::Removed | How::LeftView | How::Hidden)
     }
 }
 
@@ -55,12 +65,16 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// Plans the snapshot of the arena's newest frame on `base` (`None`: the empty table). `forced`: slots
-    /// that go complete although known (SPEC CTL2). False when there is no frame or the base has left the arena.
-    pub fn plan(&mut self, arena: &Arena, base: Option<&Table>, forced: &[Slot]) -> bool {
+    fn begin(&mut self) {
         self.entries.clear();
         self.bases.clear();
         self.fallback_records = 0;
+    }
+
+    /// Plans the snapshot of the arena's newest frame on `base` (`None`: the empty table). `forced`: slots
+    /// that go complete although known (SPEC CTL2). False when there is no frame or the base has left the arena.
+    pub fn plan(&mut self, arena: &Arena, base: Option<&Table>, forced: &[Slot]) -> bool {
+        self.begin();
         self.exhaustive = true;
         let Some(frame) = arena.newest() else { return false };
         self.frame = Some(Arc::clone(frame));
@@ -89,7 +103,7 @@ impl Planned {
                             return false;
                         }
                     }
-                    Table::Explicit { .. } => {
+                    Table::Explicit { .. } | Table::Sparse { .. } => {
                         let slots = frame.slot_count().max(base.slot_count(base_frame));
                         for slot in (0..slots).map_while(|slot| Slot::try_from(slot).ok()) {
                             self.consider(slot, base, base_frame, arena);
@@ -125,14 +139,19 @@ impl Planned {
                 }
                 Some(held) if held.record(slot) == frame.record(slot) => How::Complete,
                 Some(held) => {
-                    if !self.bases.iter().any(|(known, _)| *known == tick) {
-                        self.bases.push((tick, Arc::clone(held)));
-                    }
+                    let held = Arc::clone(held);
+                    self.remember(tick, &held);
                     How::DeltaFrom(tick)
                 }
             },
         };
         self.entries.push(PlannedEntry { slot, how });
+    }
+
+    fn remember(&mut self, tick: Tick, held: &Arc<Frame>) {
+        if !self.bases.iter().any(|(known, _)| *known == tick) {
+            self.bases.push((tick, Arc::clone(held)));
+        }
     }
 
     fn force(&mut self, forced: &[Slot], frame: &Frame) {
@@ -197,19 +216,18 @@ impl Planned {
         frame.record(entry.slot)
     }
 
-    /// How the removal of a slot is explained: destroyed when and why.
+    /// How the removal of an entry is explained: why, and of a destroyed entity when and with what reason.
     #[must_use]
-    pub fn departure(&self, slot: Slot) -> (Departure, u64, u8) {
-        match self
-            .frame
-            .as_ref()
-            .map(|frame| (frame.place(slot), frame.server_us))
-        {
-            Some((Place::Grave(grave), server_us)) => {
+    pub fn departure(&self, entry: &PlannedEntry) -> (Departure, u64, u8) {
+        let server_us = self.frame.as_ref().map_or(0, |frame| frame.server_us);
+        let place = self.frame.as_ref().map(|frame| frame.place(entry.slot));
+        match (entry.how, place) {
+            (How::LeftView, _) => (Departure::LeftView, 0, 0),
+            (How::Hidden, _) => (Departure::Hidden, 0, 0),
+            (_, Some(Place::Grave(grave))) => {
                 (Departure::Destroyed, grave.at_us.min(server_us), grave.reason)
             }
-            Some((_, server_us)) => (Departure::Destroyed, server_us, 0),
-            None => (Departure::Destroyed, 0, 0),
+            _ => (Departure::Destroyed, server_us, 0),
         }
     }
 }

@@ -128,8 +128,9 @@ impl SegmentCache {
                     encode::entry(layout, plan.base_record(entry), now, frame.server_us, &mut writer);
                 }
                 (How::Complete, Some(now)) => encode::complete(layout, now, frame.server_us, &mut writer),
+                (How::Awake, _) => encode::awake(&mut writer),
                 _ => {
-                    let (departure, at_us, reason) = plan.departure(entry.slot);
+                    let (departure, at_us, reason) = plan.departure(entry);
                     encode::remove(departure, at_us, reason, frame.server_us, &mut writer);
                 }
             }

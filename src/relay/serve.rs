@@ -4,11 +4,10 @@
 
 use std::sync::Arc;
 
-use crate::limits::{JOIN_SPACING_US, PARTS_PER_TICK, SILENT_US, UNCONFIRMED_BYTES, digest_spacing_us};
-use crate::sequence::Tick;
+use crate::limits::{
+    DATAGRAM_MAX, JOIN_SPACING_US, PARTS_PER_TICK, SILENT_US, SNAPSHOT_BYTES_MIN, digest_spacing_us,
+};
 use crate::state::Frame;
-use crate::state::entity::Entity;
-use crate::state::slots::Slot;
 use crate::window::send::{Candidate, Dropped};
 use crate::wire::snapshot::{Held, SnapshotHeader};
 
@@ -16,145 +15,30 @@ use super::arena::Arena;
 use super::bodies::{Bodies, full_mask};
 use super::compose::{Blocks, Outer, compose};
 use super::counters::{Counters, Withheld};
+use super::kitchen::{Dish, Kitchen};
 use super::outbox::Outbox;
-use super::plan::Planned;
-use super::segments::SegmentCache;
-use super::session::Session;
-use super::table::Table;
+use super::priority::Urgency;
+use super::session::{OwnerRecord, Session};
 
-/// Bytes a second and bytes at once that one session may be sent.
+/// What the shard leaves of a session's turn and rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Budget {
-    /// Bytes a second.
-    pub bytes_per_s: u64,
-    /// Bytes at once.
-    pub burst_bytes: u64,
+pub struct Turn {
+    /// The shard keeps up, or it is this session's turn although it does not.
+    pub serves: bool,
+    /// The relay may send snapshots.
+    pub egress: bool,
+    /// What the egress cap leaves of every rate, in thousandths.
+    pub share_thousandths: u16,
 }
 
-impl Default for Budget {
-    /// 4 Mbit/s, 64 KiB at once: a join of a thousand records in one burst.
-    fn default() -> Budget {
-        Budget {
-            bytes_per_s: 512 << 10,
-            burst_bytes: 64 << 10,
+impl Default for Turn {
+    /// Nothing is held back.
+    fn default() -> Turn {
+        Turn {
+            serves: true,
+            egress: true,
+            share_thousandths: 1000,
         }
-    }
-}
-
-/// What all sessions of a shard share while a tick is served: bodies by base, segments, scratch.
-pub struct Kitchen {
-    plan: Planned,
-    segments: SegmentCache,
-    shared: Vec<(Option<Tick>, Bodies)>,
-    shared_used: usize,
-    private: Bodies,
-    forced: Vec<Slot>,
-    budget: Budget,
-    stopwatch: fn() -> u64,
-}
-
-/// Which bodies a session's snapshot uses.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Dish {
-    Shared(usize),
-    Private,
-}
-
-impl Kitchen {
-    /// An empty kitchen. `stopwatch` gives nanoseconds for the cost figures; it may stand still.
-    #[must_use]
-    pub fn new(budget: Budget, stopwatch: fn() -> u64) -> Kitchen {
-        Kitchen {
-            plan: Planned::default(),
-            segments: SegmentCache::new(),
-            shared: Vec::new(),
-            shared_used: 0,
-            private: Bodies::default(),
-            forced: Vec::new(),
-            budget,
-            stopwatch,
-        }
-    }
-
-    /// A new stream: its layout.
-    pub fn set_layout(&mut self, layout: crate::delta::layout::Layout) {
-        self.segments.set_layout(layout);
-    }
-
-    /// A new frame: nothing made for the last one holds.
-    pub fn begin_tick(&mut self, frame: &Frame, counters: &mut Counters) {
-        self.segments.begin_tick(frame.slot_count());
-        self.shared_used = 0;
-        let (hits, misses) = self.segments.take_counts();
-        counters.segment_hits += hits;
-        counters.segment_misses += misses;
-    }
-
-    fn bodies(&self, dish: Dish) -> &Bodies {
-        match dish {
-            Dish::Shared(index) => self.shared.get(index).map_or(&self.private, |(_, bodies)| bodies),
-            Dish::Private => &self.private,
-        }
-    }
-
-    /// The bodies that turn `base` into the newest frame: shared where base is whole or empty and nothing is
-    /// forced, else made for this session. `None` when the base has left the arena.
-    fn cook(
-        &mut self,
-        arena: &Arena,
-        base: Option<&Table>,
-        requests: &[(u32, u32)],
-        counters: &mut Counters,
-    ) -> Option<Dish> {
-        let frame = arena.newest()?;
-        self.forced.clear();
-        if !requests.is_empty() {
-            let asked = |entity: Entity| requests.contains(&(entity.id, entity.generation));
-            let found = frame.records().filter(|(_, record)| asked(record.entity));
-            self.forced.extend(found.map(|(slot, _)| slot));
-        }
-        counters.requested_records += self.forced.len() as u64;
-        let key = match base {
-            None => Some(None),
-            Some(Table::Whole(tick)) => Some(Some(*tick)),
-            Some(Table::Explicit { .. } | Table::Lost(_)) => None,
-        };
-        let key = key.filter(|_| self.forced.is_empty());
-        if let Some(key) = key {
-            if let Some(index) = self
-                .shared
-                .iter()
-                .take(self.shared_used)
-                .position(|(known, _)| *known == key)
-            {
-                counters.body_shares += 1;
-                return Some(Dish::Shared(index));
-            }
-            if self.shared_used == self.shared.len() {
-                self.shared.push((None, Bodies::default()));
-            }
-        }
-        counters.body_builds += 1;
-        if !self.plan.plan(arena, base, &self.forced) {
-            return None;
-        }
-        counters.complete_records += u64::from(self.plan.fallback_records());
-        let (dish, bodies) = match key {
-            Some(key) => {
-                let index = self.shared_used;
-                self.shared_used += 1;
-                let (place, bodies) = self.shared.get_mut(index)?;
-                *place = key;
-                (Dish::Shared(index), bodies)
-            }
-            None => (Dish::Private, &mut self.private),
-        };
-        if !Bodies::fits_one_part(&self.plan, &mut self.segments) {
-            // Turn the order, so that what is always lost or never fits is not always the same (SPEC TAB8).
-            self.plan.rotate(frame.tick.0 as usize * 389, frame.slot_count());
-        }
-        bodies.pack(&self.plan, &mut self.segments);
-        Some(dish)
     }
 }
 
@@ -163,6 +47,7 @@ pub fn serve(
     session: &mut Session,
     arena: &Arena,
     kitchen: &mut Kitchen,
+    turn: Turn,
     now_us: u64,
     outbox: &mut impl Outbox,
     counters: &mut Counters,
@@ -171,11 +56,20 @@ pub fn serve(
     session.first.get_or_insert(frame.tick);
     session.served = Some(frame.tick);
     session.deferred = false;
+    session.hear(arena, frame, &mut kitchen.scratch, counters);
     // What is sent under an id never differs (WINDOW-MODEL A16): a tick is sent once, whoever asks for it again.
     if session.snapshot_of == Some(frame.tick) {
         return false;
     }
-    if let Some(reason) = reason_to_wait(session, frame, now_us) {
+    let loss = session.loss_thousandths.unwrap_or(0);
+    session.purse.fill(
+        kitchen.budget,
+        now_us,
+        session.confirmed,
+        loss,
+        turn.share_thousandths,
+    );
+    if let Some(reason) = reason_to_wait(session, frame, turn, now_us) {
         session.deferred = reason == Withheld::Behind;
         counters.withhold(reason);
         return false;
@@ -207,42 +101,48 @@ pub fn serve(
         counters.withhold(Withheld::JoinPacing);
         return false;
     }
-    refill(session, kitchen.budget, now_us);
-    if session.tokens <= 0 {
+    if session.purse.bytes() < SNAPSHOT_BYTES_MIN {
         counters.withhold(Withheld::Budget);
         return false;
     }
-    let begun = (kitchen.stopwatch)();
+    let sending = Sending {
+        base,
+        base_complete,
+        begun: (kitchen.stopwatch)(),
+    };
+    let requests = take_requests(session, now_us);
+    session.widen(base.map(|base| base.id), base_complete);
+    session.squeeze(arena, kitchen.budget);
+    let sent = if session.interest.is_some() {
+        sending.send_view(
+            session, arena, frame, kitchen, &requests, now_us, outbox, counters,
+        )
+    } else {
+        sending.send_whole(
+            session, arena, frame, kitchen, &requests, now_us, outbox, counters,
+        )
+    };
+    session.requests = requests;
+    session.requests.clear();
+    sent
+}
+
+/// Entities whose records were asked for, if an answer is due.
+fn take_requests(session: &mut Session, now_us: u64) -> Vec<(u32, u32)> {
     let mut requests = core::mem::take(&mut session.requests);
     if now_us.saturating_sub(session.requests_us) < REQUEST_SPACING_US {
         requests.clear();
     } else if !requests.is_empty() {
         session.requests_us = now_us;
     }
-    let table = base
-        .and_then(|base| session.window.find(base.id))
-        .map(|held| &held.table);
-    let dish = kitchen.cook(arena, table, &requests, counters);
-    session.requests = requests;
-    session.requests.clear();
-    let Some(dish) = dish else { return false };
-    let encode_ns = (kitchen.stopwatch)().saturating_sub(begun);
-    let bodies = kitchen.bodies(dish);
-    let sending = Sending {
-        base,
-        base_complete,
-        encode_ns,
-        bodies,
-        stopwatch: kitchen.stopwatch,
-    };
-    sending.send(session, arena, frame, now_us, outbox, counters)
+    requests
 }
 
 /// Least time between two answers to requests for single records, microseconds (FAULTS 38).
 const REQUEST_SPACING_US: u64 = 100_000;
 
 /// Why nothing is planned for a session at this tick.
-fn reason_to_wait(session: &Session, frame: &Frame, now_us: u64) -> Option<Withheld> {
+fn reason_to_wait(session: &Session, frame: &Frame, turn: Turn, now_us: u64) -> Option<Withheld> {
     if now_us.saturating_sub(session.heard_us) > SILENT_US {
         return Some(Withheld::Silent);
     }
@@ -252,71 +152,200 @@ fn reason_to_wait(session: &Session, frame: &Frame, now_us: u64) -> Option<Withh
     if !session.pace.allows(now_us.saturating_sub(session.snapshot_us)) {
         return Some(Withheld::Behind);
     }
+    if !turn.serves {
+        return Some(Withheld::Overload);
+    }
+    if !turn.egress {
+        return Some(Withheld::Egress);
+    }
     None
 }
 
 /// One snapshot on its way.
-struct Sending<'a> {
+struct Sending {
     base: Option<Held>,
     base_complete: bool,
-    encode_ns: u64,
-    bodies: &'a Bodies,
-    stopwatch: fn() -> u64,
+    /// Reading of the stopwatch when it began to be made.
+    begun: u64,
 }
 
-impl Sending<'_> {
+/// What is sent of a snapshot's bodies.
+struct Served<'a> {
+    bodies: &'a Bodies,
+    parts: usize,
+    exhaustive: bool,
+    encode_ns: u64,
+    stopwatch: fn() -> u64,
+    limit: Option<usize>,
+}
+
+impl Sending {
+    /// The whole world, in bodies shared where the base is.
     #[allow(clippy::too_many_arguments)]
-    fn send(
+    fn send_whole(
         &self,
         session: &mut Session,
         arena: &Arena,
         frame: &Arc<Frame>,
+        kitchen: &mut Kitchen,
+        requests: &[(u32, u32)],
         now_us: u64,
         outbox: &mut impl Outbox,
         counters: &mut Counters,
     ) -> bool {
-        let needed = self.bodies.parts().len();
+        let table = self.base.and_then(|base| session.window.find(base.id));
+        let dish = kitchen.cook(arena, table.map(|held| &held.table), requests, counters);
+        let Some(dish) = dish else { return false };
+        let bodies = kitchen.bodies(dish);
+        let needed = bodies.parts().len();
         // Parts are of similar size: what the budget holds, at least one.
-        let affordable = usize::try_from(session.tokens)
-            .unwrap_or(0)
-            .div_ceil(crate::limits::DATAGRAM_MAX);
+        let affordable = session.purse.bytes().div_ceil(DATAGRAM_MAX);
         let parts = needed.min(affordable.max(1)).min(PARTS_PER_TICK);
+        session.player.squeezed |= parts < needed && session.whole;
+        let served = Served {
+            bodies,
+            parts,
+            exhaustive: parts == needed,
+            encode_ns: (kitchen.stopwatch)().saturating_sub(self.begun),
+            stopwatch: kitchen.stopwatch,
+            limit: None,
+        };
+        self.send(&served, session, arena, frame, None, now_us, outbox, counters)
+    }
+
+    /// What the session sees, by priority within its budget, with the state of its own entity.
+    #[allow(clippy::too_many_arguments)]
+    fn send_view(
+        &self,
+        session: &mut Session,
+        arena: &Arena,
+        frame: &Arc<Frame>,
+        kitchen: &mut Kitchen,
+        requests: &[(u32, u32)],
+        now_us: u64,
+        outbox: &mut impl Outbox,
+        counters: &mut Counters,
+    ) -> bool {
+        let Some(mut interest) = session.interest.take() else {
+            return false;
+        };
+        interest.update(frame, &mut kitchen.scratch);
+        let table = self.base.and_then(|base| session.window.find(base.id));
+        let table = table.map(|held| &held.table);
+        interest.forget_left_by(table, frame);
+        let bytes = session.purse.bytes();
+        let waiting = session.stream.due_bytes(now_us, session.resend_us());
+        let urgency = Urgency::new(&frame.schema, session.round_trip_us);
+        let room = bytes - waiting.min(bytes / 2);
+        let dish = kitchen.cook_view(arena, table, &interest, requests, urgency, room, counters);
+        session.interest = Some(interest);
+        let Some(dish) = dish else { return false };
+        let owner = kitchen
+            .layout()
+            .and_then(|layout| session.owner_record(frame, layout, now_us));
+        let bodies = kitchen.bodies(Dish::Private);
+        session.player.squeezed = !dish.exhaustive;
+        let served = Served {
+            bodies,
+            parts: bodies.parts().len(),
+            exhaustive: dish.exhaustive,
+            encode_ns: (kitchen.stopwatch)().saturating_sub(self.begun),
+            stopwatch: kitchen.stopwatch,
+            limit: Some(bytes),
+        };
+        let sent = self.send(
+            &served,
+            session,
+            arena,
+            frame,
+            owner.as_ref(),
+            now_us,
+            outbox,
+            counters,
+        );
+        if sent && let Some(interest) = &mut session.interest {
+            let held = bodies.contents().held(u32::MAX);
+            for (slot, _) in held.filter(|(_, removed)| !removed) {
+                interest.note_sent(slot, frame.tick);
+            }
+        }
+        sent
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn send(
+        &self,
+        served: &Served<'_>,
+        session: &mut Session,
+        arena: &Arena,
+        frame: &Arc<Frame>,
+        owner: Option<&OwnerRecord>,
+        now_us: u64,
+        outbox: &mut impl Outbox,
+        counters: &mut Counters,
+    ) -> bool {
+        let parts = served.parts;
         let header = self.header(session, arena, frame, now_us);
         let mut bytes = 0;
         let mut seal_ns = 0;
         let mut sent = 0u32;
-        for (index, part) in self.bodies.parts().iter().take(parts).enumerate() {
+        let mut said = 0;
+        for (index, part) in served.bodies.parts().iter().take(parts).enumerate() {
+            let last = index + 1 == parts;
             let header = SnapshotHeader {
                 part: u8::try_from(index).unwrap_or(0),
-                last: index + 1 == parts,
-                exhaustive: parts == needed,
+                last,
+                exhaustive: served.exhaustive,
                 count: part.count,
                 // Once a snapshot is enough: each digest costs the client a walk over its table.
                 base_digest: header.base_digest.filter(|_| index == 0),
                 ..header
             };
+            let block = owner
+                .filter(|_| last)
+                .map(|owner| session.owner_block(owner, frame));
             let blocks = Blocks {
-                messages: index + 1 == parts,
-                snapshot: Some((&header, self.bodies.body(part))),
+                messages: last,
+                owner: block,
+                limit: served.limit.map(|limit| limit.saturating_sub(bytes)),
+                snapshot: Some((&header, served.bodies.body(part))),
                 ..Blocks::default()
             };
-            let Some(composed) = compose(session, Outer::Down, blocks, now_us, self.stopwatch, outbox) else {
+            let Some(composed) = compose(session, Outer::Down, blocks, now_us, served.stopwatch, outbox)
+            else {
                 break;
             };
+            if composed.owner
+                && let Some(owner) = owner
+            {
+                session.note_owner_said(owner, now_us);
+                counters.owner_states += 1;
+            }
             bytes += composed.bytes;
             seal_ns += composed.seal_ns;
             sent += 1;
-            counters.records_sent += u64::from(part.count);
+            said += part.count as usize;
         }
         if sent == 0 {
             return false;
         }
         (session.snapshot_us, session.snapshot_of) = (now_us, Some(frame.tick));
-        self.record(session, frame, &header, sent, bytes, now_us, counters);
-        counters.encode_total_ns += self.encode_ns;
+        counters.records_sent += said as u64;
+        counters.records_omitted += (served.bodies.records() - said) as u64;
+        self.record(
+            session,
+            frame,
+            &header,
+            served.bodies,
+            sent,
+            bytes,
+            now_us,
+            counters,
+        );
+        counters.encode_total_ns += served.encode_ns;
         counters.seal_total_ns += seal_ns;
         counters.packets_measured += u64::from(sent);
-        counters.encode_ns.observe(self.encode_ns / u64::from(sent));
+        counters.encode_ns.observe(served.encode_ns / u64::from(sent));
         counters.seal_ns.observe(seal_ns / u64::from(sent));
         true
     }
@@ -361,13 +390,13 @@ impl Sending<'_> {
         session: &mut Session,
         frame: &Frame,
         header: &SnapshotHeader,
+        bodies: &Bodies,
         sent: u32,
         bytes: usize,
         now_us: u64,
         counters: &mut Counters,
     ) {
         session.served_snapshots += 1;
-        session.tokens -= i64::try_from(bytes).unwrap_or(i64::MAX);
         if header.candidate {
             session.candidate_us = now_us;
             let candidate = Candidate {
@@ -375,21 +404,13 @@ impl Sending<'_> {
                 base: header.base,
                 parts: full_mask(sent as usize),
                 server_us: frame.server_us,
-                contents: Arc::clone(self.bodies.contents()),
+                contents: Arc::clone(bodies.contents()),
             };
             session.window.offer(candidate, &mut Dropped);
         }
         if sent > 2 {
             session.heavy_us = now_us;
         }
-        let said: usize = self
-            .bodies
-            .parts()
-            .iter()
-            .take(sent as usize)
-            .map(|part| part.count as usize)
-            .sum();
-        counters.records_omitted += (self.bodies.records() - said) as u64;
         counters.snapshots_sent += 1;
         counters.parts_sent += u64::from(sent);
         counters.datagrams_sent += u64::from(sent);
@@ -401,24 +422,4 @@ impl Sending<'_> {
             counters.baseline_age.observe(u64::from(age));
         }
     }
-}
-
-/// Fills the session's budget for the time since it was filled last. A client that was not heard yet has
-/// [`UNCONFIRMED_BYTES`], once; the rest of the burst comes with its first word.
-fn refill(session: &mut Session, budget: Budget, now_us: u64) {
-    let burst = i64::try_from(budget.burst_bytes).unwrap_or(i64::MAX);
-    let first = i64::try_from(UNCONFIRMED_BYTES.min(budget.burst_bytes)).unwrap_or(i64::MAX);
-    if session.served_snapshots == 0 && !session.burst_given {
-        session.tokens = first;
-    }
-    if session.confirmed {
-        if !session.burst_given {
-            session.burst_given = true;
-            session.tokens = session.tokens.saturating_add(burst - first);
-        }
-        let elapsed = now_us.saturating_sub(session.tokens_us).min(10_000_000);
-        let gained = i64::try_from(elapsed * budget.bytes_per_s / 1_000_000).unwrap_or(i64::MAX);
-        session.tokens = session.tokens.saturating_add(gained).min(burst);
-    }
-    session.tokens_us = now_us;
 }

@@ -11,9 +11,11 @@ use crate::delta::message::Message;
 use crate::limits::{STREAM_MESSAGES_MAX, WINDOW_SLOTS};
 use crate::sequence::Tick;
 use crate::state::digest::Digest;
+use crate::state::player::PlayerEvent;
 use crate::window::WindowLimits;
 use crate::window::send::{Dropped, RestartReason, SendWindow, WindowReport};
 use crate::wire::bytes::{ByteReader, ReadError};
+use crate::wire::input::InputsBlock;
 use crate::wire::payload::{self, CloseReason};
 use crate::wire::report::{RefuseReason, Report};
 use crate::wire::seal::{Opener, Sealer};
@@ -22,12 +24,18 @@ use crate::wire::stream::{StreamFull, StreamSender};
 
 use super::arena::Arena;
 use super::bodies::Contents;
+use super::budget::Purse;
 use super::counters::Counters;
+use super::inputs::Inputs;
+use super::interest::Interest;
 use super::outbox::Path;
 use super::pace::Pace;
 use super::table::Table;
 
 mod baseline;
+mod player;
+
+pub use player::{OwnerRecord, Player};
 
 /// Bytes of an `Arc`'s two counters.
 const ARC_BYTES: usize = 2 * size_of::<usize>();
@@ -94,12 +102,14 @@ pub struct Session {
     pub requests: Vec<(u32, u32)>,
     /// When requested records were sent last.
     pub requests_us: u64,
-    /// Budget: bytes that may be sent now.
-    pub tokens: i64,
-    /// The whole burst was given: the client has been heard.
-    pub burst_given: bool,
-    /// When the budget was filled last.
-    pub tokens_us: u64,
+    /// What may be sent now.
+    pub purse: Purse,
+    /// Who is in its view, where that is not the whole world or an entity is its own.
+    pub interest: Option<Box<Interest>>,
+    /// The player behind it.
+    pub player: Player,
+    /// Its inputs.
+    pub inputs: Inputs,
     /// First and last tick this session was served.
     pub first: Option<Tick>,
     /// See [`first`](Session::first).
@@ -135,6 +145,22 @@ pub struct Opening {
     pub sealer: Sealer,
     /// Opens what comes up.
     pub opener: Opener,
+}
+
+/// What a payload is received with.
+pub struct Hearing<'a> {
+    /// The relay's clock.
+    pub now_us: u64,
+    /// No later datagram came before this one.
+    pub newest: bool,
+    /// Place for a report.
+    pub report: &'a mut Report,
+    /// The frames.
+    pub arena: &'a Arena,
+    /// The shard's counters.
+    pub counters: &'a mut Counters,
+    /// What the origin is to hear.
+    pub events: &'a mut Vec<PlayerEvent>,
 }
 
 /// What a payload asked for beyond the window.
@@ -183,9 +209,10 @@ impl Session {
             digest_us: now_us,
             requests: Vec::new(),
             requests_us: 0,
-            tokens: 0,
-            burst_given: false,
-            tokens_us: now_us,
+            purse: Purse::default(),
+            interest: None,
+            player: Player::default(),
+            inputs: Inputs::default(),
             first: None,
             served: None,
             served_snapshots: 0,
@@ -205,32 +232,40 @@ impl Session {
     ///
     /// # Errors
     /// [`ReadError`] when the payload is malformed; nothing of it is taken then.
-    pub fn receive(
-        &mut self,
-        now_us: u64,
-        bytes: &[u8],
-        report: &mut Report,
-        arena: &Arena,
-        counters: &mut Counters,
-    ) -> Result<Received, ReadError> {
+    pub fn receive(&mut self, bytes: &[u8], hearing: &mut Hearing<'_>) -> Result<Received, ReadError> {
         let mut reader = ByteReader::new(bytes);
-        let flags = payload::flags(&mut reader, payload::CLOSE | payload::REPORT)?;
+        let known = payload::CLOSE | payload::REPORT | payload::INPUTS | payload::CAMERA;
+        let flags = payload::flags(&mut reader, known)?;
         let mut received = Received::Keepalive;
         if flags & payload::CLOSE != 0 {
             let reason = CloseReason::from_code(reader.u8()?).ok_or(ReadError::OutOfRange)?;
             received = Received::Close(reason);
         }
         if flags & payload::REPORT != 0 {
-            report.decode_into(&mut reader)?;
-            reader.end()?;
-            self.take_report(now_us, report, arena, counters);
+            hearing.report.decode_into(&mut reader)?;
+        }
+        let inputs = match flags & payload::INPUTS {
+            0 => None,
+            _ => Some(InputsBlock::read(&mut reader)?),
+        };
+        let camera = match flags & payload::CAMERA {
+            0 => None,
+            _ => Some([reader.u32()?, reader.u32()?, reader.u32()?]),
+        };
+        reader.end()?;
+        if flags & payload::REPORT != 0 {
+            self.take_report(hearing.now_us, hearing.report, hearing.arena, hearing.counters);
             if received == Received::Keepalive {
                 received = Received::Report;
             }
-        } else {
-            reader.end()?;
         }
-        self.heard_us = now_us;
+        if let Some(block) = inputs {
+            self.take_inputs(&block, hearing);
+        }
+        if let Some(camera) = camera.filter(|_| hearing.newest) {
+            self.take_camera(camera, hearing);
+        }
+        self.heard_us = hearing.now_us;
         self.confirmed = true;
         Ok(received)
     }
@@ -318,14 +353,17 @@ impl Session {
     ///
     /// # Errors
     /// [`StreamFull`]; the message is not queued then.
-    pub fn push(&mut self, stream_epoch: u32, message: &[u8]) -> Result<(), StreamFull> {
+    pub fn push(&mut self, stream_epoch: u32, message: &[u8], urgent: bool) -> Result<(), StreamFull> {
         if self.told_stream != stream_epoch {
             let mut bytes = Vec::new();
             Message::Stream(stream_epoch).encode(&mut bytes);
             self.stream.push(&bytes)?;
             self.told_stream = stream_epoch;
         }
-        self.stream.push(message)
+        match urgent {
+            true => self.stream.push_urgent(message),
+            false => self.stream.push(message),
+        }
     }
 
     /// The digest of a base, if one is due (SPEC DEC9).
@@ -356,8 +394,12 @@ impl Session {
             .candidates()
             .map(|candidate| size_of::<Contents>() + ARC_BYTES + candidate.contents.heap_bytes())
             .sum();
+        let interest = self
+            .interest
+            .as_ref()
+            .map_or(0, |interest| size_of::<Interest>() + interest.heap_bytes());
         (
-            tables + contents,
+            tables + contents + interest,
             size_of::<Session>() + STREAM_MESSAGES_MAX.min(self.stream.backlog()) * 64,
         )
     }

@@ -12,9 +12,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::delta::layout::Layout;
-use crate::delta::message::Message;
 use crate::limits::{ARENA_FRAMES, DATAGRAM_MAX, PARTS_PER_TICK, TAG_BYTES};
 use crate::state::Frame;
+use crate::state::player::PlayerEvent;
+use crate::state::view::View;
 use crate::window::send::RestartReason;
 use crate::wire::bytes::ByteReader;
 use crate::wire::handshake::{CookieKey, DatagramKind, UP_HEADER_BYTES};
@@ -29,12 +30,16 @@ mod tour;
 use self::due::{Due, due};
 use self::tour::Tour;
 use super::arena::Arena;
+use super::budget::Budget;
 use super::compose::{Blocks, Composed, Outer, compose};
 use super::counters::{Counters, DatagramRefusal, Withheld};
+use super::egress::Egress;
 use super::entropy::Entropy;
+use super::kitchen::Kitchen;
 use super::outbox::{Outbox, Path};
-use super::serve::{Budget, Kitchen, serve};
-use super::session::{Received, Session};
+use super::overload::Overload;
+use super::serve::{Turn, serve};
+use super::session::{Hearing, Received, Session};
 
 /// Settings of a shard.
 #[derive(Clone, Debug)]
@@ -45,6 +50,10 @@ pub struct ShardSettings {
     pub sessions_max: usize,
     /// Bytes each session may be sent.
     pub budget: Budget,
+    /// Bytes a second this shard may send to all its sessions together; `None` without a cap.
+    pub egress_bytes_per_s: Option<u64>,
+    /// The view of a session until the origin assigns another.
+    pub view: View,
     /// Key of the connect tokens; a public constant in insecure mode.
     pub token_key: [u8; 32],
     /// Secret of the cookies: the same in every shard, since any of them may get the response.
@@ -93,6 +102,13 @@ pub struct Shard {
     report: Report,
     counters: Counters,
     changes: Vec<SessionChange>,
+    player_events: Vec<PlayerEvent>,
+    overload: Overload,
+    /// Sessions that frames came too early for, since the last look.
+    missed: usize,
+    /// A frame has come since the last look.
+    fresh: bool,
+    egress: Egress,
 }
 
 /// Bits of a connection id that hold the place in the shard; the shard's index lies above them, 32 random bits
@@ -108,6 +124,7 @@ impl Shard {
             entropy: Entropy::new(&settings.seed),
             arena: Arena::new(ARENA_FRAMES),
             kitchen: Kitchen::new(settings.budget, settings.stopwatch),
+            egress: Egress::new(settings.egress_bytes_per_s),
             settings,
             schema: Vec::new(),
             stream_epoch: 0,
@@ -120,6 +137,10 @@ impl Shard {
             report: Report::default(),
             counters: Counters::default(),
             changes: Vec::new(),
+            player_events: Vec::new(),
+            overload: Overload::default(),
+            missed: 0,
+            fresh: false,
         }
     }
 
@@ -164,7 +185,9 @@ impl Shard {
 
     /// Takes the next frame. `schema` is its stream's canonical schema; it is looked at when the stream changes.
     pub fn publish(&mut self, frame: Arc<Frame>, schema: &[u8]) {
-        self.counters.withheld[Withheld::Overrun as usize] += self.unserved() as u64;
+        let unserved = self.unserved();
+        self.counters.withheld[Withheld::Overrun as usize] += unserved as u64;
+        self.missed += unserved;
         if frame.stream_epoch != self.stream_epoch {
             self.stream_epoch = frame.stream_epoch;
             self.schema = schema.to_vec();
@@ -174,34 +197,66 @@ impl Shard {
                     session.restart_if_wanted(0, Some(RestartReason::StreamChanged), &mut self.counters);
                 }
                 session.welcome_us = 0;
+                session.begin_stream();
             }
         }
         self.kitchen.begin_tick(&frame, &mut self.counters);
-        self.queue_events(&frame);
+        self.direct(&frame);
+        if let Some(old) = self.arena.newest() {
+            // It is asked for while its frame is the newest, by shards that are late at the most.
+            old.forget_grid();
+        }
         self.arena.publish(frame);
         self.tour.begin(self.sessions.len());
+        self.fresh = true;
     }
 
-    /// Events go to every session that knows this stream and whose view has been complete; each once and in
-    /// order (SPEC CTL3).
-    fn queue_events(&mut self, frame: &Frame) {
-        let mut bytes = Vec::new();
-        for event in frame.events.iter() {
-            bytes.clear();
-            Message::Event(event.clone()).encode(&mut bytes);
-            let sees = |session: &&mut Box<Session>| {
-                session.complete_us.is_some() && session.stream_epoch_known == frame.stream_epoch
-            };
-            for session in self.sessions.iter_mut().flatten().filter(sees) {
-                self.counters.messages_dropped +=
-                    u64::from(session.push(frame.stream_epoch, &bytes).is_err());
+    /// Hands the frame's directives to the sessions they are for.
+    fn direct(&mut self, frame: &Frame) {
+        for directive in frame.directives.iter() {
+            let connection = directive.player;
+            if Shard::of_connection(connection) != self.settings.index {
+                continue;
+            }
+            let place = usize::try_from(connection & ((1 << PLACE_BITS) - 1)).unwrap_or(usize::MAX);
+            if let Some(Some(session)) = self.sessions.get_mut(place)
+                && session.connection == connection
+            {
+                self.counters.directives_taken += 1;
+                session.direct(&directive.order, frame, &self.arena, &mut self.counters);
             }
         }
+    }
+
+    /// Once a frame: how far behind the shard is, and how much it sends.
+    fn look(&mut self, now_us: u64) {
+        if core::mem::take(&mut self.fresh) {
+            self.overload.observe(now_us, core::mem::take(&mut self.missed));
+        }
+        self.egress.observe(now_us, self.counters.bytes_sent);
+    }
+
+    /// What the origin is to hear of players, in order: moved to `out`.
+    pub fn take_player_events(&mut self, out: &mut Vec<PlayerEvent>) {
+        out.append(&mut self.player_events);
+    }
+
+    /// How far behind the shard is, 0 to [`LEVEL_MAX`](super::overload::LEVEL_MAX).
+    #[must_use]
+    pub fn overload_level(&self) -> u8 {
+        self.overload.level()
+    }
+
+    /// What the egress cap leaves of every session's rate, in thousandths.
+    #[must_use]
+    pub fn egress_share_thousandths(&self) -> u16 {
+        self.egress.share_thousandths()
     }
 
     /// Serves sessions the newest frame until all have it or the outbox has no room for a whole snapshot. True
     /// when some are left: flush and call again.
     pub fn transmit(&mut self, now_us: u64, outbox: &mut impl Outbox) -> bool {
+        self.look(now_us);
         while let Some(place) = self.tour.next_place() {
             let Some(Some(session)) = self.sessions.get(place) else {
                 self.tour.pass();
@@ -298,10 +353,23 @@ impl Shard {
                 OpenError::TooOld => DatagramRefusal::TooOld,
                 OpenError::Forged => DatagramRefusal::Forged,
             })?;
-        let payload = &*payload;
-        let received = session
-            .receive(now_us, payload, &mut self.report, &self.arena, &mut self.counters)
-            .map_err(|_| DatagramRefusal::Malformed)?;
+        let joined = session.confirmed;
+        let mut hearing = Hearing {
+            now_us,
+            newest: number > newest,
+            report: &mut self.report,
+            arena: &self.arena,
+            counters: &mut self.counters,
+            events: &mut self.player_events,
+        };
+        if !joined {
+            hearing.events.push(PlayerEvent::Joined(session.connection));
+        }
+        let received = session.receive(payload, &mut hearing);
+        if received.is_err() && !joined {
+            hearing.events.pop();
+        }
+        let received = received.map_err(|_| DatagramRefusal::Malformed)?;
         if path != session.path && number > newest {
             session.path = path;
             self.counters.migrations += 1;
@@ -323,6 +391,9 @@ impl Shard {
         self.counters.close(reason);
         self.changes
             .push(SessionChange::Closed(session.connection, reason));
+        if session.confirmed {
+            self.player_events.push(PlayerEvent::Left(session.connection));
+        }
     }
 
     /// Sends a welcome: what the client must know of the stream, or that there is none yet.
@@ -362,11 +433,18 @@ impl Shard {
     }
 
     fn serve_place(&mut self, place: usize, now_us: u64, outbox: &mut impl Outbox) {
+        let tick = self.arena.newest().map_or(0, |frame| frame.tick.0);
         if let Some(Some(session)) = self.sessions.get_mut(place) {
+            let turn = Turn {
+                serves: self.overload.serves(session.plays(), place, tick),
+                egress: self.egress.allows(),
+                share_thousandths: self.egress.share_thousandths(),
+            };
             serve(
                 session,
                 &self.arena,
                 &mut self.kitchen,
+                turn,
                 now_us,
                 outbox,
                 &mut self.counters,

@@ -4,7 +4,8 @@
 //! acknowledgement. A slot unchanged since its tick counts as known at the table's own tick, so ages only
 //! grow for what really differs. A table equal to the whole frame is just its tick.
 //!
-//! Memory: 2 bytes a slot for [`Table::Explicit`], a few bytes for [`Table::Whole`]; at most 32 tables a client.
+//! Memory: 2 bytes a slot for [`Table::Explicit`], 4 bytes a member for [`Table::Sparse`], a few bytes for
+//! [`Table::Whole`]; at most 32 tables a client.
 
 use crate::sequence::Tick;
 use crate::state::Frame;
@@ -39,6 +40,15 @@ pub enum Table {
         /// Every living entity of the tick's frame is a member.
         complete: bool,
     },
+    /// Members alone, by rising slot, with ages as in [`Table::Explicit`]: a view is small in a world that may be large.
+    Sparse {
+        /// The snapshot's tick.
+        tick: Tick,
+        /// Slot and age.
+        members: Box<[(Slot, u16)]>,
+        /// Every entity that was in the view at the tick is a member.
+        complete: bool,
+    },
     /// Of this tick's snapshot, but what it holds cannot be known any more: its frame, or the frame of its base,
     /// had left the arena when it was reported. It counts as held and is never named.
     Lost(Tick),
@@ -63,6 +73,9 @@ impl Table {
         }
         if base.is_some_and(|base| !base.is_readable(arena)) {
             return Table::Lost(frame.tick);
+        }
+        if let Some(complete) = contents.closes_view(mask) {
+            return Table::of_view(frame, base, contents, mask, arena, complete);
         }
         let mut ages = vec![ABSENT; frame.slot_count()].into_boxed_slice();
         if let Some(base) = base {
@@ -93,18 +106,95 @@ impl Table {
         }
     }
 
+    /// The table of a snapshot of one view: `complete` when all of the view is in it.
+    fn of_view(
+        frame: &Frame,
+        base: Option<&Table>,
+        contents: &Contents,
+        mask: u32,
+        arena: &Arena,
+        complete: bool,
+    ) -> Table {
+        let mut members: Vec<(Slot, u16)> = Vec::new();
+        if let Some((base, own)) = base.and_then(|base| Some((base, arena.frame(base.tick())?))) {
+            base.for_each(own, |slot, known| match known {
+                Known::Absent => {}
+                Known::Old => members.push((slot, OLD)),
+                Known::At(tick) => members.push((slot, carry(frame, slot, tick))),
+            });
+        }
+        let carried = members.len();
+        for (slot, removed) in contents.held(mask) {
+            let age = if removed { ABSENT } else { FRESH };
+            let known = members.get_mut(..carried).unwrap_or_default();
+            match known.binary_search_by_key(&slot, |(slot, _)| *slot) {
+                Ok(place) => known[place].1 = age,
+                Err(_) if removed => {}
+                Err(_) => members.push((slot, age)),
+            }
+        }
+        members.retain(|(_, age)| *age != ABSENT);
+        members.sort_unstable_by_key(|(slot, _)| *slot);
+        let tick = frame.tick;
+        if members.len() * size_of::<(Slot, u16)>() <= frame.slot_count() * size_of::<u16>() {
+            return Table::Sparse {
+                tick,
+                members: members.into_boxed_slice(),
+                complete,
+            };
+        }
+        let mut ages = vec![ABSENT; frame.slot_count()].into_boxed_slice();
+        for (slot, age) in members {
+            if let Some(place) = ages.get_mut(usize::from(slot)) {
+                *place = age;
+            }
+        }
+        Table::Explicit { tick, ages, complete }
+    }
+
+    /// False for a slot that is surely not in it.
+    #[must_use]
+    pub fn may_have(&self, slot: Slot) -> bool {
+        match self {
+            Table::Whole(_) | Table::Lost(_) => true,
+            Table::Explicit { ages, .. } => ages.get(usize::from(slot)).is_some_and(|age| *age != ABSENT),
+            Table::Sparse { members, .. } => members.binary_search_by_key(&slot, |(slot, _)| *slot).is_ok(),
+        }
+    }
+
+    /// Calls `each` with every member in rising order. `own` is the frame of [`Table::tick`].
+    pub fn for_each(&self, own: &Frame, mut each: impl FnMut(Slot, Known)) {
+        match self {
+            Table::Lost(_) => {}
+            Table::Whole(tick) => own.alive().iter().for_each(|slot| each(slot, Known::At(*tick))),
+            Table::Explicit { tick, ages, .. } => {
+                for (slot, age) in (0..).zip(ages).filter(|(_, age)| **age != ABSENT) {
+                    each(slot, known_at(*tick, *age));
+                }
+            }
+            Table::Sparse { tick, members, .. } => {
+                members
+                    .iter()
+                    .for_each(|(slot, age)| each(*slot, known_at(*tick, *age)));
+            }
+        }
+    }
+
     /// Writes this table's entries as ages seen from `frame`: unchanged slots become fresh.
     fn carry_into(&self, frame: &Frame, arena: &Arena, ages: &mut [u16]) {
-        let carry = |slot: usize, known: Tick| {
-            let changed = Slot::try_from(slot).map_or(frame.tick, |slot| frame.changed_at(slot));
-            if changed.is_after(known) {
-                let age = known.age_at(frame.tick).and_then(|age| u16::try_from(age).ok());
-                age.and_then(|age| age.checked_add(FRESH)).unwrap_or(OLD)
-            } else {
-                FRESH
-            }
-        };
+        let carry =
+            |slot: usize, known: Tick| Slot::try_from(slot).map_or(OLD, |slot| carry(frame, slot, known));
         match self {
+            Table::Sparse { tick, members, .. } => {
+                for (slot, held) in members {
+                    if let Some(age) = ages.get_mut(usize::from(*slot)) {
+                        *age = match *held {
+                            ABSENT | OLD => *held,
+                            held => carry(usize::from(*slot), tick.minus(u32::from(held - FRESH))),
+                        };
+                    }
+                }
+            }
             Table::Lost(_) => {}
             Table::Whole(tick) => {
                 let Some(held) = arena.frame(*tick) else { return };
@@ -130,7 +220,10 @@ impl Table {
     #[must_use]
     pub fn tick(&self) -> Tick {
         match self {
-            Table::Whole(tick) | Table::Explicit { tick, .. } | Table::Lost(tick) => *tick,
+            Table::Whole(tick)
+            | Table::Explicit { tick, .. }
+            | Table::Sparse { tick, .. }
+            | Table::Lost(tick) => *tick,
         }
     }
 
@@ -139,7 +232,7 @@ impl Table {
     pub fn is_readable(&self, arena: &Arena) -> bool {
         match self {
             Table::Whole(tick) => arena.frame(*tick).is_some(),
-            Table::Explicit { .. } => true,
+            Table::Explicit { .. } | Table::Sparse { .. } => true,
             Table::Lost(_) => false,
         }
     }
@@ -151,10 +244,15 @@ impl Table {
             Table::Whole(tick) if frame.alive().contains(slot) => Known::At(*tick),
             Table::Whole(_) | Table::Lost(_) => Known::Absent,
             Table::Explicit { tick, ages, .. } => match ages.get(usize::from(slot)) {
-                None | Some(&ABSENT) => Known::Absent,
-                Some(&OLD) => Known::Old,
-                Some(age) => Known::At(tick.minus(u32::from(age - FRESH))),
+                None => Known::Absent,
+                Some(age) => known_at(*tick, *age),
             },
+            Table::Sparse { tick, members, .. } => {
+                match members.binary_search_by_key(&slot, |(slot, _)| *slot) {
+                    Ok(place) => known_at(*tick, members[place].1),
+                    Err(_) => Known::Absent,
+                }
+            }
         }
     }
 
@@ -164,6 +262,7 @@ impl Table {
         match self {
             Table::Whole(_) => frame.slot_count(),
             Table::Explicit { ages, .. } => ages.len(),
+            Table::Sparse { members, .. } => members.last().map_or(0, |(slot, _)| usize::from(*slot) + 1),
             Table::Lost(_) => 0,
         }
     }
@@ -173,7 +272,7 @@ impl Table {
     pub fn is_complete(&self) -> bool {
         match self {
             Table::Whole(_) => true,
-            Table::Explicit { complete, .. } => *complete,
+            Table::Explicit { complete, .. } | Table::Sparse { complete, .. } => *complete,
             Table::Lost(_) => false,
         }
     }
@@ -185,10 +284,11 @@ impl Table {
         let (Some(newest), Some(own)) = (arena.newest(), arena.frame(self.tick())) else {
             return 0;
         };
-        let lives = newest.alive().iter();
-        lives
-            .filter(|slot| self.known(*slot, own) != Known::Absent)
-            .count()
+        let mut members = 0;
+        self.for_each(own, |slot, _| {
+            members += usize::from(newest.alive().contains(slot))
+        });
+        members
     }
 
     /// The digest of the table's records (SPEC DEC9); `None` when a record's frame has left the arena.
@@ -198,19 +298,10 @@ impl Table {
             Table::Lost(_) => None,
             Table::Whole(tick) => arena.frame(*tick).map(|frame| frame.digest()),
             Table::Explicit { tick, ages, .. } => {
-                let own = arena.frame(*tick)?;
-                let mut sum = Digest::EMPTY;
-                for (slot, age) in ages.iter().enumerate() {
-                    let slot = Slot::try_from(slot).ok()?;
-                    sum = match *age {
-                        ABSENT => sum,
-                        OLD => return None,
-                        FRESH => sum.plus(own.digest_of(slot)),
-                        age => sum.plus(arena.frame(tick.minus(u32::from(age - FRESH)))?.digest_of(slot)),
-                    };
-                }
-                Some(sum)
+                let entries = (0..).zip(ages.iter().copied());
+                digest_of_ages(*tick, entries.filter(|(_, age)| *age != ABSENT), arena)
             }
+            Table::Sparse { tick, members, .. } => digest_of_ages(*tick, members.iter().copied(), arena),
         }
     }
 
@@ -220,8 +311,40 @@ impl Table {
         match self {
             Table::Whole(_) | Table::Lost(_) => 0,
             Table::Explicit { ages, .. } => ages.len() * size_of::<u16>(),
+            Table::Sparse { members, .. } => members.len() * size_of::<(Slot, u16)>(),
         }
     }
+}
+
+/// What an age of the table of `tick` says.
+fn known_at(tick: Tick, age: u16) -> Known {
+    match age {
+        ABSENT => Known::Absent,
+        OLD => Known::Old,
+        age => Known::At(tick.minus(u32::from(age - FRESH))),
+    }
+}
+
+/// The age, seen from `frame`, of a record known from the frame of `known`.
+fn carry(frame: &Frame, slot: Slot, known: Tick) -> u16 {
+    if !frame.changed_at(slot).is_after(known) {
+        return FRESH;
+    }
+    let age = known.age_at(frame.tick).and_then(|age| u16::try_from(age).ok());
+    age.and_then(|age| age.checked_add(FRESH)).unwrap_or(OLD)
+}
+
+fn digest_of_ages(tick: Tick, entries: impl Iterator<Item = (Slot, u16)>, arena: &Arena) -> Option<Digest> {
+    let own = arena.frame(tick)?;
+    let mut sum = Digest::EMPTY;
+    for (slot, age) in entries {
+        let Known::At(known) = known_at(tick, age) else {
+            return None;
+        };
+        let frame = if known == tick { own } else { arena.frame(known)? };
+        sum = sum.plus(frame.digest_of(slot));
+    }
+    Some(sum)
 }
 
 #[cfg(test)]

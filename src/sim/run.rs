@@ -15,8 +15,8 @@ use super::upstream::Upstream;
 use super::windows::{compare_tables, describe, session_of};
 use crate::impairment::settings::ImpairmentSettings;
 use crate::limits::WINDOW_SLOTS;
+use crate::relay::budget::Budget;
 use crate::relay::counters::{DatagramRefusal, Withheld};
-use crate::relay::serve::Budget;
 use crate::relay::shard::{Receipt, Shard, ShardSettings};
 use crate::state::Frame;
 use crate::state::frame::Place;
@@ -85,6 +85,8 @@ impl Run {
         let seed = scenario.seed;
         let mut dice = Dice::new(seed, "relay", 0);
         let shard = Shard::new(ShardSettings {
+            egress_bytes_per_s: None,
+            view: crate::state::view::View::WHOLE,
             index: u8::try_from(dice.up_to(255)).unwrap_or(0),
             sessions_max: 64 * scenario.clients.len(),
             budget: Budget::default(),

@@ -40,7 +40,7 @@ pub fn describe(session: &Session, player: &Player, shard: &Shard) -> String {
         window.open_commit(),
         session.whole,
         session.heard_us,
-        session.tokens
+        session.purse.bytes()
     )
 }
 

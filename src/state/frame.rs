@@ -3,10 +3,11 @@
 //! Invariant: a frame never changes after it is made. Its chunks of 64 places are shared with the frame before
 //! where nothing changed, so a ring of K frames costs K x (bytes of chunks changed in a tick) + one world.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::digest::Digest;
 use super::entity::Entity;
+use super::grid::{Grid, Placed, point};
 use super::player::Directive;
 use super::record::Record;
 use super::schema::Schema;
@@ -77,6 +78,8 @@ pub struct Frame {
     pub schema: Arc<Schema>,
     /// Events that came with this tick, in order.
     pub events: Arc<[Event]>,
+    /// Where the entity of each event lives or lived; `None` for events about nobody and about who is forgotten.
+    pub event_slots: Arc<[Option<Slot>]>,
     /// What came with this tick for single players, in order.
     pub directives: Arc<[Directive]>,
     pub(super) chunks: Vec<Arc<Chunk>>,
@@ -84,6 +87,18 @@ pub struct Frame {
     pub(super) live: usize,
     pub(super) dirty: SlotSet,
     pub(super) digest: Digest,
+    pub(super) index: Index,
+}
+
+/// The grid of a frame, once somebody has asked for it.
+#[derive(Debug, Default)]
+pub(super) struct Index(Mutex<Option<Arc<Grid>>>);
+
+impl Clone for Index {
+    /// A copy makes its own, when it is asked.
+    fn clone(&self) -> Index {
+        Index::default()
+    }
 }
 
 impl Frame {
@@ -174,6 +189,25 @@ impl Frame {
         self.alive
             .iter()
             .filter_map(|slot| self.record(slot).map(|record| (slot, record)))
+    }
+
+    /// Where everybody is: made by the first to ask, shared by all others until it is forgotten.
+    #[must_use]
+    pub fn grid(&self) -> Arc<Grid> {
+        let mut index = self.index.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(index.get_or_insert_with(|| {
+            let placed = |(slot, record): (Slot, &Record)| {
+                let at = point(&self.schema, record.motion.as_ref()?);
+                Some(Placed { slot, at })
+            };
+            let places: Vec<Placed> = self.records().filter_map(placed).collect();
+            Arc::new(Grid::new(&places))
+        }))
+    }
+
+    /// Lets go of the grid: it is asked for while the frame is the newest. Who asks later gets a new one.
+    pub fn forget_grid(&self) {
+        *self.index.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Bytes this frame holds that the frame before does not share.

@@ -7,6 +7,7 @@
 pub mod digest;
 pub mod entity;
 pub mod frame;
+pub mod grid;
 pub mod player;
 pub mod record;
 pub mod rotation;

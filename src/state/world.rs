@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::digest::Digest;
 use super::entity::Entity;
-use super::frame::{Chunk, Frame, Grave, Place};
+use super::frame::{Chunk, Frame, Grave, Index, Place};
 use super::player::Directive;
 use super::record::Record;
 use super::schema::Schema;
@@ -366,7 +366,13 @@ impl World {
         events: Arc<[Event]>,
         directives: Arc<[Directive]>,
     ) -> Arc<Frame> {
+        let slot_of = |event: &Event| {
+            let entity = event.entity?;
+            let (generation, slot) = *self.by_id.get(&entity.id)?;
+            (generation == entity.generation).then_some(slot)
+        };
         Arc::new(Frame {
+            event_slots: events.iter().map(slot_of).collect(),
             tick: self.tick,
             stream_epoch: self.stream_epoch,
             server_us: self.server_us,
@@ -380,6 +386,7 @@ impl World {
             live: self.live,
             dirty: self.dirty.clone(),
             digest: self.digest,
+            index: Index::default(),
         })
     }
 

@@ -30,7 +30,14 @@ pub struct StreamFull {
 struct Waiting {
     bytes: Vec<u8>,
     sent_us: Option<u64>,
+    urgent: bool,
+    sends: u8,
 }
+
+/// How often an urgent message goes before its acknowledgement could have come: at 20% loss all are lost once in 625.
+const URGENT_SENDS: u8 = 4;
+/// Least time between two sends of an urgent message, microseconds: less than a tick.
+const URGENT_SPACING_US: u64 = 8_000;
 
 /// The sending end.
 #[derive(Default)]
@@ -46,6 +53,19 @@ impl StreamSender {
     /// # Errors
     /// [`StreamFull`] when the bound on waiting messages or bytes is reached; nothing is queued then.
     pub fn push(&mut self, message: &[u8]) -> Result<(), StreamFull> {
+        self.queue(message, false)
+    }
+
+    /// Queues a message that must not wait for a loss to be noticed: it goes in several datagrams, and what is before it
+    /// with it.
+    ///
+    /// # Errors
+    /// As [`push`](StreamSender::push).
+    pub fn push_urgent(&mut self, message: &[u8]) -> Result<(), StreamFull> {
+        self.queue(message, true)
+    }
+
+    fn queue(&mut self, message: &[u8], urgent: bool) -> Result<(), StreamFull> {
         debug_assert!(message.len() <= MESSAGE_BYTES_MAX);
         if self.waiting.len() >= STREAM_MESSAGES_MAX || self.bytes + message.len() > STREAM_BYTES_MAX {
             return Err(StreamFull {
@@ -57,6 +77,8 @@ impl StreamSender {
         self.waiting.push_back(Waiting {
             bytes: message.to_vec(),
             sent_us: None,
+            urgent,
+            sends: 0,
         });
         Ok(())
     }
@@ -82,17 +104,42 @@ impl StreamSender {
     /// True when a block would carry something at `now_us`.
     #[must_use]
     pub fn is_due(&self, now_us: u64, resend_us: u64) -> bool {
-        self.waiting.iter().any(|message| due(message, now_us, resend_us))
+        self.first_due(now_us, resend_us).is_some()
+    }
+
+    /// The foremost message that is due, of any.
+    fn first_due(&self, now_us: u64, resend_us: u64) -> Option<usize> {
+        let hurries = |message: &Waiting| message.urgent && message.sends < URGENT_SENDS;
+        let hurry = self.waiting.iter().rposition(hurries);
+        self.waiting.iter().enumerate().position(|(index, message)| {
+            let spacing_us = if hurry.is_some_and(|last| index <= last) {
+                URGENT_SPACING_US.min(resend_us)
+            } else {
+                resend_us
+            };
+            message
+                .sent_us
+                .is_none_or(|sent| now_us.saturating_sub(sent) >= spacing_us)
+        })
+    }
+
+    /// Bytes of the messages that are due, with what is sent along.
+    #[must_use]
+    pub fn due_bytes(&self, now_us: u64, resend_us: u64) -> usize {
+        let Some(skip) = self.first_due(now_us, resend_us) else {
+            return 0;
+        };
+        self.waiting
+            .iter()
+            .skip(skip)
+            .map(|message| message.bytes.len() + 2)
+            .sum()
     }
 
     /// Writes a block of messages that are due, in at most `room` bytes; false, and nothing written, when none
     /// is due or the first does not fit. The block: first number, count, then length and bytes of each.
     pub fn put_block(&mut self, now_us: u64, resend_us: u64, room: usize, out: &mut impl ByteWriter) -> bool {
-        let Some(skip) = self
-            .waiting
-            .iter()
-            .position(|message| due(message, now_us, resend_us))
-        else {
+        let Some(skip) = self.first_due(now_us, resend_us) else {
             return false;
         };
         let first = self.first.wrapping_add(u32::try_from(skip).unwrap_or(0));
@@ -114,15 +161,10 @@ impl StreamSender {
             out.put_varint(u32::try_from(message.bytes.len()).unwrap_or(0));
             out.put(&message.bytes);
             message.sent_us = Some(now_us);
+            message.sends = message.sends.saturating_add(1);
         }
         true
     }
-}
-
-fn due(message: &Waiting, now_us: u64, resend_us: u64) -> bool {
-    message
-        .sent_us
-        .is_none_or(|sent| now_us.saturating_sub(sent) >= resend_us)
 }
 
 /// The receiving end. Messages that overtake wait in a bounded window.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use ackline::client::session::{Client, Received, SessionState};
 use ackline::client::settings::ClientSettings;
+use ackline::relay::budget::Budget;
 use ackline::relay::outbox::{MemoryOutbox, Path};
-use ackline::relay::serve::Budget;
 use ackline::relay::shard::{Shard, ShardSettings};
 use ackline::state::Frame;
 use ackline::wire::bytes::{ByteReader, ByteWriter};
@@ -163,6 +163,8 @@ impl<'a> Middle<'a> {
         nonce.iter_mut().for_each(|byte| *byte = dice.byte());
         let now_us = 1_000_000 + dice.below(1 << 40);
         let settings = ShardSettings {
+            egress_bytes_per_s: None,
+            view: ackline::state::view::View::WHOLE,
             index: 0,
             sessions_max: 4,
             budget,

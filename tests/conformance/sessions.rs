@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ackline::relay::serve::Budget;
+use ackline::relay::budget::Budget;
 use ackline::sequence::Tick;
 use ackline::state::Frame;
 

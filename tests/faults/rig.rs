@@ -12,8 +12,8 @@ use ackline::client::session::{Client, Received};
 use ackline::client::settings::ClientSettings;
 use ackline::delta;
 use ackline::limits::DATAGRAM_MAX;
+use ackline::relay::budget::Budget;
 use ackline::relay::outbox::{MemoryOutbox, Path};
-use ackline::relay::serve::Budget;
 use ackline::relay::session::Session;
 use ackline::relay::shard::{Shard, ShardSettings};
 use ackline::sequence::Tick;
@@ -283,6 +283,8 @@ impl Rig {
 
     pub fn with(first: Tick, seed: u64, budget: Budget) -> Rig {
         let settings = ShardSettings {
+            egress_bytes_per_s: None,
+            view: ackline::state::view::View::WHOLE,
             index: 0,
             sessions_max: 1_000,
             budget,

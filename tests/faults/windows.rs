@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use ackline::relay::serve::Budget;
+use ackline::relay::budget::Budget;
 use ackline::sequence::Tick;
 
 use crate::rig::{Rig, Weather};

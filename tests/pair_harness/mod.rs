@@ -17,8 +17,8 @@ use std::sync::Arc;
 use ackline::client::session::Client;
 use ackline::client::settings::ClientSettings;
 use ackline::delta;
+use ackline::relay::budget::Budget;
 use ackline::relay::outbox::{MemoryOutbox, Outbox, Path};
-use ackline::relay::serve::Budget;
 use ackline::relay::shard::{Shard, ShardSettings};
 use ackline::sequence::Tick;
 use ackline::state::Frame;
@@ -117,6 +117,8 @@ pub struct Pair {
 /// A shard of ten places, seeded; its stopwatch stands still.
 pub fn shard_settings() -> ShardSettings {
     ShardSettings {
+        egress_bytes_per_s: None,
+        view: ackline::state::view::View::WHOLE,
         index: 0,
         sessions_max: 10,
         budget: Budget::default(),

@@ -2,8 +2,8 @@ use super::*;
 use crate::bench::truth::tests::{step_as, world};
 use crate::client::settings::ClientSettings;
 use crate::delta::schema;
+use crate::relay::budget::Budget;
 use crate::relay::outbox::{MemoryOutbox, Path};
-use crate::relay::serve::Budget;
 use crate::relay::shard::{Shard, ShardSettings};
 use crate::sequence::Tick;
 use crate::state::world::World;
@@ -23,6 +23,8 @@ impl Pair {
     fn joined() -> (Pair, Arc<Frame>) {
         let (world, first) = world(&[1, 2, 3]);
         let shard = Shard::new(ShardSettings {
+            egress_bytes_per_s: None,
+            view: crate::state::view::View::WHOLE,
             index: 0,
             sessions_max: 10,
             budget: Budget::default(),

@@ -103,7 +103,8 @@ impl Shard {
             sealer: secrets.sealer(Direction::Down)?,
             opener: secrets.opener(Direction::Up)?,
         };
-        let session = Box::new(Session::new(opening, now_us));
+        let mut session = Box::new(Session::new(opening, now_us));
+        session.begin_view(self.settings.view);
         if place == self.sessions.len() {
             self.sessions.push(Some(session));
         } else {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::delta::schema;
 use crate::limits::DATAGRAM_MAX;
 use crate::relay::arena::tests::{moved, world};
+use crate::relay::budget::Budget;
 use crate::relay::outbox::{MemoryOutbox, Outbox, Path};
-use crate::relay::serve::Budget;
 use crate::relay::session::Session;
 use crate::relay::shard::{Receipt, Shard, ShardSettings};
 use crate::sequence::Tick;
@@ -53,6 +53,8 @@ impl Rig {
 
     pub(super) fn with(entities: u32, first: Tick, change: impl FnOnce(&mut ShardSettings)) -> Rig {
         let mut settings = ShardSettings {
+            egress_bytes_per_s: None,
+            view: crate::state::view::View::WHOLE,
             index: 0,
             sessions_max: 1_000,
             budget: Budget::default(),

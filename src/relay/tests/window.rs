@@ -8,8 +8,8 @@ use crate::limits::{
     COMMIT_SPACING_US, DATAGRAM_MAX, IDLE_US, LEASE_US, RESTART_SPACING_US, SILENT_US, UNCONFIRMED_US,
     WINDOW_SLOTS,
 };
+use crate::relay::budget::Budget;
 use crate::relay::counters::{DatagramRefusal, Withheld};
-use crate::relay::serve::Budget;
 use crate::relay::shard::Receipt;
 use crate::sequence::Tick;
 use crate::wire::payload;

@@ -1,0 +1,354 @@
+//! Who is in one session's view: looked up anew at each tick it is served.
+//!
+//! > [`Interest::update`] finds the members of the newest frame; [`members`](Interest::members) and
+//! > [`left`](Interest::left) are then merged with what the client's baseline has (`plan`). What is in neither is not
+//! > named, whatever the client holds or asks for: hidden is hidden.
+//!
+//! Invariants: members rise by slot; nobody is both a member and left; the session's own entity is a member wherever it is.
+//! An entity without a position (SPEC DEC3) is in no range. Times are ticks, places centimetres.
+//!
+//! Memory: 8 bytes a member, 6 bytes for each who left since the baseline.
+
+use crate::sequence::Tick;
+use crate::state::Frame;
+use crate::state::entity::{Departure, Entity};
+use crate::state::frame::Place;
+use crate::state::grid::{Point, point};
+use crate::state::slots::{Slot, SlotSet};
+use crate::state::view::{Range, Scope, View};
+
+use super::arena::Arena;
+use super::stamp::Stamp;
+use super::table::Table;
+
+/// One entity in view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Where it lives.
+    pub slot: Slot,
+    /// When a record of it was sent last.
+    pub sent: Stamp,
+    /// When it came into view.
+    pub entered: Stamp,
+    /// Its distance as a share of the range, 65,535 at its border; 0 without a range.
+    pub distance: u16,
+}
+
+/// One entity that was in view: it may be shown, and only an entry takes it away (SPEC CTL1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Where it lives or lived.
+    pub slot: Slot,
+    /// When it left.
+    pub since: Stamp,
+    /// Why. What befell it later is none of the client's business.
+    pub why: Departure,
+}
+
+const _: () = assert!(size_of::<Member>() == 8 && size_of::<Left>() == 6);
+
+/// What one session may see, and who that is.
+#[derive(Debug, Default)]
+pub struct Interest {
+    view: View,
+    owner: Option<Entity>,
+    owner_slot: Option<Slot>,
+    camera: Option<Point>,
+    /// Where the view is, or was last.
+    centre: Option<Point>,
+    members: Vec<Member>,
+    left: Vec<Left>,
+    /// Stream and tick of the last update.
+    updated: Option<(u32, Tick)>,
+}
+
+/// Frames in which somebody may have been seen whom the newest baseline lacks: more than a baseline is old.
+const ADOPT_FRAMES: u32 = 128;
+
+/// Memory that the updates of all sessions of a shard share.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    found: Vec<Found>,
+    members: Vec<Member>,
+    left: Vec<Left>,
+}
+
+/// Somebody within reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Found {
+    slot: Slot,
+    distance: u16,
+    /// Near enough to come in; farther away one only stays.
+    enters: bool,
+}
+
+impl Interest {
+    /// An interest of this view.
+    #[must_use]
+    pub fn new(view: View) -> Interest {
+        Interest {
+            view,
+            ..Interest::default()
+        }
+    }
+
+    /// The view.
+    #[must_use]
+    pub fn view(&self) -> View {
+        self.view
+    }
+
+    /// The session's own entity.
+    #[must_use]
+    pub fn owner(&self) -> Option<Entity> {
+        self.owner
+    }
+
+    /// Where the own entity lives, as of the last update.
+    #[must_use]
+    pub fn owner_slot(&self) -> Option<Slot> {
+        self.owner_slot
+    }
+
+    /// Sets the own entity and, where given, the view. Who is a member shows at the next update.
+    pub fn assign(&mut self, owner: Option<Entity>, view: Option<View>) {
+        if self.owner != owner {
+            self.owner = owner;
+            self.owner_slot = None;
+        }
+        self.view = view.unwrap_or(self.view);
+    }
+
+    /// The client's camera was moved.
+    pub fn set_camera(&mut self, at: Point) {
+        self.camera = Some(at);
+    }
+
+    /// Who is in view, by rising slot.
+    #[must_use]
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Who left and may still be shown, by rising slot.
+    #[must_use]
+    pub fn left(&self) -> &[Left] {
+        &self.left
+    }
+
+    /// The member at a slot.
+    #[must_use]
+    pub fn member(&self, slot: Slot) -> Option<&Member> {
+        let place = self
+            .members
+            .binary_search_by_key(&slot, |member| member.slot)
+            .ok()?;
+        self.members.get(place)
+    }
+
+    /// True for who is in view, and for who was when it died at `tick` or later.
+    #[must_use]
+    pub fn hears_of(&self, slot: Slot, tick: Tick, now: Tick) -> bool {
+        if self.member(slot).is_some() {
+            return true;
+        }
+        let Ok(place) = self.left.binary_search_by_key(&slot, |left| left.slot) else {
+            return false;
+        };
+        let left = self.left[place];
+        left.why == Departure::Destroyed && !left.since.is_before(tick, now)
+    }
+
+    /// The view was whole until now: whoever lived in one of the last frames counts as seen long ago.
+    pub fn adopt(&mut self, arena: &Arena) {
+        let Some(newest) = arena.newest() else { return };
+        let mut seen = SlotSet::default();
+        let past = (0..ADOPT_FRAMES).map_while(|back| arena.frame(newest.tick.minus(back)));
+        past.for_each(|frame| seen.union(frame.alive()));
+        let long_ago = Stamp::long_ago(newest.tick);
+        let member = |slot| Member {
+            slot,
+            sent: long_ago,
+            entered: long_ago,
+            distance: 0,
+        };
+        self.members = seen.iter().map(member).collect();
+        self.left.clear();
+        self.updated = Some((newest.stream_epoch, newest.tick.minus(1)));
+    }
+
+    /// Finds who is in view in `frame`.
+    pub fn update(&mut self, frame: &Frame, scratch: &mut Scratch) {
+        if self.updated == Some((frame.stream_epoch, frame.tick)) {
+            return;
+        }
+        if self.updated.is_some_and(|(epoch, _)| epoch != frame.stream_epoch) {
+            // Entities of another stream are other entities (SPEC PLY7).
+            self.members.clear();
+            self.left.clear();
+            self.assign(None, None);
+            (self.camera, self.centre) = (None, None);
+        }
+        self.updated = Some((frame.stream_epoch, frame.tick));
+        self.find_owner(frame);
+        self.find(frame, scratch);
+        scratch.found.sort_unstable_by_key(|found| found.slot);
+        self.merge(frame, scratch);
+    }
+
+    /// Looks where the own entity is: it moves its view, and so does the camera.
+    fn find_owner(&mut self, frame: &Frame) {
+        let is_own = |slot: Slot| {
+            frame
+                .record(slot)
+                .is_some_and(|record| Some(record.entity) == self.owner)
+        };
+        self.owner_slot = match (self.owner, self.owner_slot) {
+            (None, _) => None,
+            (Some(_), Some(slot)) if is_own(slot) => Some(slot),
+            (Some(_), _) => frame.alive().iter().find(|slot| is_own(*slot)),
+        };
+        let own = self.owner_slot.and_then(|slot| place_of(frame, slot));
+        let wanted = match self.view.scope {
+            Scope::Whole => None,
+            Scope::Owner(_) => own,
+            Scope::Camera(_) => self.camera.or(own),
+        };
+        self.centre = wanted.or(self.centre);
+    }
+
+    fn find(&self, frame: &Frame, scratch: &mut Scratch) {
+        let found = &mut scratch.found;
+        found.clear();
+        let permitted = |slot: Slot| self.view.permits(frame.tags(slot));
+        match (self.view.scope.range(), self.centre) {
+            (None, _) => {
+                let all = frame.alive().iter().filter(|slot| permitted(*slot));
+                found.extend(all.map(|slot| Found {
+                    slot,
+                    distance: 0,
+                    enters: true,
+                }));
+            }
+            (Some(range), Some(centre)) => {
+                let grid = frame.grid();
+                let near = grid.near(centre, range.leave_cm());
+                let near = near.filter(|(slot, _)| permitted(*slot));
+                found.extend(near.map(|(slot, squared)| Found {
+                    slot,
+                    distance: share(squared, range),
+                    enters: squared <= u64::from(range.enter_cm()).pow(2),
+                }));
+            }
+            (Some(_), None) => {}
+        }
+        if let Some(slot) = self.owner_slot {
+            found.retain(|found| found.slot != slot);
+            found.push(Found {
+                slot,
+                distance: 0,
+                enters: true,
+            });
+        }
+    }
+
+    /// Merges who was found with who was a member.
+    fn merge(&mut self, frame: &Frame, scratch: &mut Scratch) {
+        let now = frame.tick;
+        let Scratch { found, members, left } = scratch;
+        members.clear();
+        left.clear();
+        let mut old = self.members.iter().copied().peekable();
+        for found in found.iter() {
+            while let Some(gone) = old.next_if(|member| member.slot < found.slot) {
+                left.push(self.leave(gone, frame));
+            }
+            match old.next_if(|member| member.slot == found.slot) {
+                Some(member) => members.push(Member {
+                    sent: member.sent.kept(now),
+                    entered: member.entered.kept(now),
+                    distance: found.distance,
+                    ..member
+                }),
+                None if found.enters => members.push(Member {
+                    slot: found.slot,
+                    sent: Stamp::long_ago(now),
+                    entered: Stamp::of(now),
+                    distance: found.distance,
+                }),
+                None => {}
+            }
+        }
+        left.extend(old.map(|gone| self.leave(gone, frame)));
+        core::mem::swap(&mut self.members, members);
+        let fresh = left.len();
+        let still = self.left.iter().filter(|left| self.member(left.slot).is_none());
+        for old in still {
+            if left[..fresh]
+                .binary_search_by_key(&old.slot, |left| left.slot)
+                .is_err()
+            {
+                left.push(Left {
+                    since: old.since.kept(now),
+                    ..*old
+                });
+            }
+        }
+        left.sort_unstable_by_key(|left| left.slot);
+        core::mem::swap(&mut self.left, left);
+    }
+
+    /// Why a member is one no more: it died in view, its tags hide it, or it went out of reach.
+    fn leave(&self, member: Member, frame: &Frame) -> Left {
+        let why = match frame.place(member.slot) {
+            Place::Grave(_) | Place::Empty => Departure::Destroyed,
+            Place::Live(_) if !self.view.permits(frame.tags(member.slot)) => Departure::Hidden,
+            Place::Live(_) => Departure::LeftView,
+        };
+        Left {
+            slot: member.slot,
+            since: Stamp::of(frame.tick),
+            why,
+        }
+    }
+
+    /// A record of `slot` was sent at `now`.
+    pub fn note_sent(&mut self, slot: Slot, now: Tick) {
+        if let Ok(place) = self.members.binary_search_by_key(&slot, |member| member.slot) {
+            self.members[place].sent = Stamp::of(now);
+        }
+    }
+
+    /// Forgets who left before `base` and is not in it: nothing can show them any more.
+    pub fn forget_left_by(&mut self, base: Option<&Table>, frame: &Frame) {
+        let Some(base) = base else {
+            self.left.clear();
+            return;
+        };
+        let (tick, now) = (base.tick(), frame.tick);
+        self.left
+            .retain(|left| left.since.is_after(tick, now) || base.may_have(left.slot));
+    }
+
+    /// Heap bytes.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.members.capacity() * size_of::<Member>() + self.left.capacity() * size_of::<Left>()
+    }
+}
+
+/// Where a slot's entity is.
+fn place_of(frame: &Frame, slot: Slot) -> Option<Point> {
+    let motion = frame.record(slot)?.motion.as_ref()?;
+    Some(point(&frame.schema, motion))
+}
+
+/// A distance as a share of the range it may have.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss
+)]
+fn share(squared: u64, range: Range) -> u16 {
+    ((squared as f32).sqrt() / range.leave_cm() as f32 * 65_535.0) as u16
+}

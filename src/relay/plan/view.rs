@@ -1,0 +1,240 @@
+//! What a snapshot of one view must say: its members merged with what the base has.
+//!
+//! Whoever is in neither list is not looked at, so the walk costs by the view and not by the world. Each entry carries
+//! what its priority is made of.
+
+use std::sync::Arc;
+
+use super::{How, Planned, PlannedEntry};
+use crate::relay::arena::Arena;
+use crate::relay::interest::{Interest, Left, Member};
+use crate::relay::stamp::LONG_AGO;
+use crate::relay::table::{Known, Table};
+use crate::sequence::Tick;
+use crate::state::Frame;
+use crate::state::entity::Departure;
+use crate::state::record::Record;
+use crate::state::slots::Slot;
+
+/// Why an entry is there, and what makes it urgent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// What it is about.
+    pub kind: Kind,
+    /// Ticks since a record of the entity was sent last.
+    pub age: u16,
+    /// Its distance as a share of the range.
+    pub distance: u16,
+    /// Its class.
+    pub class: u8,
+}
+
+/// What an entry is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A membership ends.
+    Leave,
+    /// A member that the base lacks.
+    Enter,
+    /// A member that rested in the base and moves.
+    Wake,
+    /// A member that changed.
+    Update,
+}
+
+/// What the plan of one view says beside its entries.
+#[derive(Debug, Default)]
+pub struct ViewPlan {
+    /// By entry of the plan.
+    pub reasons: Vec<Reason>,
+    /// What the base has, by rising slot.
+    known: Vec<(Slot, Known)>,
+    /// Something is left out although it was sent since the base: the base does not say what is shown.
+    pub behind: bool,
+}
+
+/// How old the sent record of a session's own entity may grow while its motion goes beside the snapshots, ticks: far
+/// less than the frames of an arena, so that its record never goes whole for its age.
+fn owner_refresh_ticks(frame: &Frame) -> u16 {
+    let ticks = 2_000_000 / frame.schema.tick_period_us.max(1);
+    u16::try_from(ticks).unwrap_or(LONG_AGO).clamp(1, 128)
+}
+
+impl Planned {
+    /// Plans the snapshot of the arena's newest frame on `base` for one session's view, in slot order. `forced`: slots
+    /// of members that go complete although known (SPEC CTL2). False when there is no frame or the base has left the
+    /// arena.
+    pub fn plan_view(
+        &mut self,
+        view: &mut ViewPlan,
+        arena: &Arena,
+        base: Option<&Table>,
+        interest: &Interest,
+        forced: &[Slot],
+    ) -> bool {
+        self.begin();
+        view.reasons.clear();
+        view.known.clear();
+        view.behind = false;
+        let Some(frame) = arena.newest().cloned() else {
+            return false;
+        };
+        self.frame = Some(Arc::clone(&frame));
+        self.exhaustive = false;
+        if let Some(base) = base {
+            let Some(own) = arena.frame(base.tick()) else {
+                return false;
+            };
+            if !base.is_readable(arena) {
+                return false;
+            }
+            base.for_each(own, |slot, known| view.known.push((slot, known)));
+        }
+        let known = core::mem::take(&mut view.known);
+        let mut merge = Merge {
+            plan: self,
+            view,
+            arena,
+            frame: &frame,
+            base: base.map(Table::tick),
+            interest,
+        };
+        merge.run(&known, forced);
+        view.known = known;
+        true
+    }
+}
+
+struct Merge<'a> {
+    plan: &'a mut Planned,
+    view: &'a mut ViewPlan,
+    arena: &'a Arena,
+    frame: &'a Arc<Frame>,
+    base: Option<Tick>,
+    interest: &'a Interest,
+}
+
+impl Merge<'_> {
+    fn run(&mut self, known: &[(Slot, Known)], forced: &[Slot]) {
+        let mut known = known.iter().copied().peekable();
+        let mut left = self.interest.left().iter().peekable();
+        let mut members = self.interest.members().iter().peekable();
+        loop {
+            let next = [
+                known.peek().map(|(slot, _)| *slot),
+                left.peek().map(|left| left.slot),
+                members.peek().map(|member| member.slot),
+            ];
+            let Some(slot) = next.into_iter().flatten().min() else {
+                return;
+            };
+            let known = known
+                .next_if(|(at, _)| *at == slot)
+                .map_or(Known::Absent, |(_, known)| known);
+            let gone = left.next_if(|left| left.slot == slot);
+            match members.next_if(|member| member.slot == slot) {
+                Some(member) => self.member(member, known, forced.contains(&slot)),
+                None => self.stranger(slot, known, gone),
+            }
+        }
+    }
+
+    fn push(&mut self, slot: Slot, how: How, reason: Reason) {
+        self.plan.entries.push(PlannedEntry { slot, how });
+        self.view.reasons.push(reason);
+    }
+
+    /// Somebody out of view: gone from the base, or shown by a snapshot that never became one (SPEC CTL1).
+    fn stranger(&mut self, slot: Slot, known: Known, left: Option<&Left>) {
+        let now = self.frame.tick;
+        let shown = match (known, left, self.base) {
+            (Known::Absent, Some(left), Some(base)) => left.since.is_after(base, now),
+            (Known::Absent, ..) => false,
+            _ => true,
+        };
+        if !shown {
+            return;
+        }
+        let hidden = !self.interest.view().permits(self.frame.tags(slot));
+        let why = match left {
+            Some(left) => left.why,
+            None if hidden => Departure::Hidden,
+            None => Departure::LeftView,
+        };
+        let how = match why {
+            Departure::Destroyed => How::Removed,
+            Departure::LeftView => How::LeftView,
+            Departure::Hidden => How::Hidden,
+        };
+        let reason = Reason {
+            kind: Kind::Leave,
+            age: LONG_AGO,
+            distance: 0,
+            class: 0,
+        };
+        self.push(slot, how, reason);
+    }
+
+    /// Somebody in view. Who came in since the base goes whole: an entry may have ended it in between (SPEC TAB4).
+    fn member(&mut self, member: &Member, known: Known, forced: bool) {
+        let (slot, now) = (member.slot, self.frame.tick);
+        let Some(record) = self.frame.record(slot) else {
+            return;
+        };
+        let again = self.base.is_none_or(|base| member.entered.is_after(base, now));
+        let reason = |kind| Reason {
+            kind,
+            age: member.sent.age(now),
+            distance: member.distance,
+            class: record.class,
+        };
+        let (how, kind) = match known {
+            Known::Absent => (How::Complete, Kind::Enter),
+            _ if again || forced => (How::Complete, Kind::Update),
+            Known::Old => {
+                self.plan.fallback_records += 1;
+                (How::Complete, Kind::Update)
+            }
+            Known::At(tick) if !self.frame.changed_at(slot).is_after(tick) => return,
+            Known::At(tick) => match self.arena.frame(tick) {
+                None => {
+                    self.plan.fallback_records += 1;
+                    (How::Complete, Kind::Update)
+                }
+                Some(held) => match held.record(slot) {
+                    Some(base) if base == record => (How::Complete, Kind::Update),
+                    Some(base) if self.is_own_motion(member, base, record) => {
+                        self.view.behind |= self.base.is_some_and(|base| member.sent.is_after(base, now));
+                        return;
+                    }
+                    base => {
+                        let wakes = base.is_some_and(|base| wakes(base, record));
+                        self.plan.remember(tick, held);
+                        (
+                            How::DeltaFrom(tick),
+                            if wakes { Kind::Wake } else { Kind::Update },
+                        )
+                    }
+                },
+            },
+        };
+        self.push(slot, how, reason(kind));
+    }
+
+    /// STATE skips its owner: where only the motion differs it goes beside the snapshots (SPEC CTL3, DEC10).
+    fn is_own_motion(&self, member: &Member, base: &Record, record: &Record) -> bool {
+        let still = Record {
+            motion: base.motion,
+            ..*record
+        };
+        self.interest.owner_slot() == Some(member.slot)
+            && still == *base
+            && record.motion.is_some() == base.motion.is_some()
+            && member.sent.age(self.frame.tick) < owner_refresh_ticks(self.frame)
+    }
+}
+
+fn wakes(base: &Record, record: &Record) -> bool {
+    let rests = |record: &Record| record.motion.is_some_and(|motion| motion.at_rest);
+    base.entity == record.entity && rests(base) && !rests(record)
+}
