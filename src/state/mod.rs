@@ -14,6 +14,7 @@ pub mod rotation;
 pub mod sample;
 pub mod schema;
 pub mod slots;
+pub mod tiers;
 pub mod update;
 pub mod view;
 pub mod world;

@@ -14,6 +14,7 @@ use super::player::Directive;
 use super::record::Record;
 use super::schema::Schema;
 use super::slots::{Slot, SlotSet};
+use super::tiers::{TierSettings, Tiers};
 use super::update::{Despawn, Event, ExtraUpdate, Observation, Spawn, TagUpdate, TickUpdate};
 use super::view::Tags;
 use crate::limits::{
@@ -160,6 +161,7 @@ pub struct World {
     /// When places were last looked through for those that have been quiet for long.
     swept: Option<Tick>,
     refused: Vec<Refusal>,
+    tiers: Option<Tiers>,
 }
 
 impl World {
@@ -185,7 +187,15 @@ impl World {
             tick: Tick::default(),
             swept: None,
             refused: Vec::new(),
+            tiers: None,
         }
+    }
+
+    /// Sets rate tiers by density (SPEC CTL5); without, every entity changes at every tick.
+    #[must_use]
+    pub fn with_tiers(mut self, settings: Option<TierSettings>) -> World {
+        self.tiers = settings.map(|settings| Tiers::new(settings, &self.schema));
+        self
     }
 
     /// The schema of this world.
@@ -269,6 +279,7 @@ impl World {
         if self.schema.on_change {
             self.rest_unobserved();
         }
+        self.take_turns();
         let events = self.take_events(update);
         let directives = self.take_directives(update);
         Some(self.frame(update.published_us, false, events, directives))
@@ -326,9 +337,10 @@ impl World {
         };
         let fields = self.schema.extras.len();
         for slot in self.alive.iter() {
-            let Place::Live(record) = self.place(slot) else {
+            let Place::Live(published) = self.place(slot) else {
                 continue;
             };
+            let record = self.waiting(slot).unwrap_or(published);
             let entity = record.entity;
             update.spawned.push(Spawn {
                 entity,
@@ -410,6 +422,11 @@ impl World {
         }
     }
 
+    /// What the origin said of a slot and nobody knows yet.
+    fn waiting(&self, slot: Slot) -> Option<&Record> {
+        self.tiers.as_ref().and_then(|tiers| tiers.waiting(slot))
+    }
+
     fn place(&self, slot: Slot) -> &Place {
         let slot = usize::from(slot);
         let chunk = self.chunks.get(slot / CHUNK_SLOTS);
@@ -454,7 +471,7 @@ impl World {
 
     fn alive_slot(&self, what: &'static str, entity: Entity) -> Result<(Slot, Record), Refusal> {
         match self.record(entity) {
-            Some((slot, record)) => Ok((slot, *record)),
+            Some((slot, record)) => Ok((slot, self.waiting(slot).copied().unwrap_or(*record))),
             None => match self.by_id.get(&entity.id) {
                 Some((current, _)) if *current > entity.generation => Err(Refusal::DeadGeneration {
                     what,
@@ -483,6 +500,9 @@ impl World {
             }),
         );
         self.put_tags(slot, 0);
+        if let Some(tiers) = &mut self.tiers {
+            tiers.forget(slot);
+        }
         self.graves.push_back((slot, entity, self.tick));
         Arc::make_mut(&mut self.alive).remove(slot);
         self.awake.remove(slot);
@@ -617,8 +637,51 @@ impl World {
                 self.awake.insert(slot);
             }
         }
-        self.set_place(slot, Place::Live(record));
+        self.set_record(slot, record);
         Ok(())
+    }
+
+    /// A living entity's record as the origin says it is: it is known at once, or waits for the entity's tick.
+    fn set_record(&mut self, slot: Slot, record: Record) {
+        let waits = match self.place(slot) {
+            Place::Live(published) => {
+                !Tiers::is_turn(self.tick, slot, record.tier) && Tiers::may_wait(published, &record)
+            }
+            _ => false,
+        };
+        if let Some(tiers) = &mut self.tiers {
+            if waits {
+                tiers.wait(slot, record);
+                return;
+            }
+            tiers.forget(slot);
+        }
+        self.set_place(slot, Place::Live(record));
+    }
+
+    /// What waited for this tick is known now, and once a second tiers follow the densities.
+    fn take_turns(&mut self) {
+        let Some(mut tiers) = self.tiers.take() else {
+            return;
+        };
+        for (slot, record) in tiers.take_due(self.tick) {
+            self.set_place(slot, Place::Live(record));
+        }
+        if tiers.is_due(self.server_us) {
+            let moving = self.alive.iter().filter_map(|slot| match self.place(slot) {
+                Place::Live(record) => Some((slot, record.tier, record.motion.as_ref()?)),
+                _ => None,
+            });
+            for (slot, tier) in tiers.changed(&self.schema, moving) {
+                let Place::Live(published) = *self.place(slot) else {
+                    continue;
+                };
+                let newest = tiers.waiting(slot).copied().unwrap_or(published);
+                tiers.forget(slot);
+                self.set_place(slot, Place::Live(Record { tier, ..newest }));
+            }
+        }
+        self.tiers = Some(tiers);
     }
 
     fn tags(&self, slot: Slot) -> Tags {
@@ -663,7 +726,7 @@ impl World {
             }
             *held = value;
         }
-        self.set_place(slot, Place::Live(record));
+        self.set_record(slot, record);
         Ok(())
     }
 
@@ -676,11 +739,12 @@ impl World {
             .collect();
         for slot in resting {
             self.awake.remove(slot);
-            if let Place::Live(mut record) = *self.place(slot) {
+            if let Place::Live(record) = *self.place(slot) {
+                let mut record = self.waiting(slot).copied().unwrap_or(record);
                 if let Some(motion) = record.motion.as_mut() {
                     motion.at_rest = true;
                 }
-                self.set_place(slot, Place::Live(record));
+                self.set_record(slot, record);
             }
         }
     }

@@ -1,5 +1,6 @@
 mod orders;
 mod threats;
+mod tiers;
 
 use super::*;
 use crate::state::record::Motion;
