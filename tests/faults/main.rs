@@ -9,4 +9,5 @@
 mod entities;
 mod joining;
 mod rig;
+mod views;
 mod windows;

@@ -19,14 +19,17 @@ use ackline::relay::shard::{Shard, ShardSettings};
 use ackline::sequence::Tick;
 use ackline::state::Frame;
 use ackline::state::entity::Entity;
+use ackline::state::player::{Directive, Order, PlayerId};
 use ackline::state::record::Motion;
 use ackline::state::rotation::Rotation;
 use ackline::state::schema::{Axis, Class, ExtraField, Schema};
 use ackline::state::slots::Slot;
-use ackline::state::update::{Despawn, Event, ExtraUpdate, Observation, Spawn, TickUpdate};
+use ackline::state::update::{Despawn, Event, ExtraUpdate, Observation, Spawn, TagUpdate, TickUpdate};
+use ackline::state::view::{Tags, View};
 use ackline::state::world::World;
 use ackline::wire::bytes::ByteReader;
 use ackline::wire::handshake::{DOWN_HEADER_BYTES, DatagramKind, WELCOME_HEADER_BYTES, read_welcome_header};
+use ackline::wire::owner::OwnerBlock;
 use ackline::wire::payload;
 use ackline::wire::seal::{Direction, INSECURE_TOKEN_KEY, Opener, Secrets};
 use ackline::wire::snapshot::SnapshotHeader;
@@ -128,6 +131,12 @@ impl Tap {
         if flags & payload::WELCOME != 0 {
             payload::Welcome::decode(&mut reader).unwrap();
         }
+        if flags & payload::INPUTS_ACK != 0 {
+            reader.varint().unwrap();
+        }
+        if flags & payload::OWNER != 0 {
+            OwnerBlock::decode(&mut reader).unwrap();
+        }
         if flags & payload::MESSAGES != 0 {
             stream::skip_block(&mut reader).unwrap();
         }
@@ -225,6 +234,29 @@ impl Next {
         self
     }
 
+    /// Moves an entity on the ground, centimetres from the middle of the world.
+    pub fn walk(&mut self, id: u32, x: i32, z: i32) -> &mut Next {
+        self.moved(id, 0, 0);
+        let place = self.update.observed.last_mut().unwrap().motion.as_mut().unwrap();
+        place.position = [x, 0, z].map(|cm| u32::try_from(cm + 10_000).unwrap());
+        self
+    }
+
+    pub fn tag(&mut self, id: u32, tags: Tags) -> &mut Next {
+        let entity = Entity { id, generation: 0 };
+        self.update.tags.push(TagUpdate { entity, tags });
+        self
+    }
+
+    pub fn assign(&mut self, player: PlayerId, id: Option<u32>, view: Option<View>) -> &mut Next {
+        let entity = id.map(|id| Entity { id, generation: 0 });
+        self.update.directives.push(Directive {
+            player,
+            order: Order::Assign { entity, view },
+        });
+        self
+    }
+
     pub fn event(&mut self, kind: u16, entity: Option<Entity>) -> &mut Next {
         let at_us = self.us();
         self.update.events.push(Event {
@@ -282,9 +314,14 @@ impl Rig {
     }
 
     pub fn with(first: Tick, seed: u64, budget: Budget) -> Rig {
+        Rig::seeing(first, seed, budget, View::WHOLE)
+    }
+
+    /// A shard whose sessions begin with a view.
+    pub fn seeing(first: Tick, seed: u64, budget: Budget, view: View) -> Rig {
         let settings = ShardSettings {
             egress_bytes_per_s: None,
-            view: ackline::state::view::View::WHOLE,
+            view,
             index: 0,
             sessions_max: 1_000,
             budget,
@@ -477,6 +514,16 @@ impl Rig {
                 .map(|(_, table)| table.digest());
             assert_eq!(mine, Some(digest), "table of {}", held.held.id);
         }
+    }
+
+    /// The frame of a tick.
+    pub fn frame(&self, tick: Tick) -> Option<&Arc<Frame>> {
+        self.frames.get(&tick.0)
+    }
+
+    /// The number of a seat's player.
+    pub fn player(&self, index: usize) -> PlayerId {
+        self.session(index).expect("a session").connection
     }
 
     pub fn session(&self, index: usize) -> Option<&Session> {
