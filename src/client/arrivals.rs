@@ -72,6 +72,7 @@ impl Arrivals {
                     arrived_us: now_us,
                     parts: 0,
                     of: None,
+                    exhaustive: true,
                     asserted: false,
                 },
             );
@@ -84,7 +85,9 @@ impl Arrivals {
         if let Some(snapshot) = self.recent.get_mut(index) {
             let before = snapshot.is_whole();
             // The digest rides in one part; every part says whether something was left out.
-            snapshot.asserted |= header.base_digest.is_some() && header.exhaustive;
+            snapshot.exhaustive &= header.exhaustive;
+            snapshot.asserted |= header.base_digest.is_some();
+            snapshot.asserted &= snapshot.exhaustive;
             snapshot.parts |= 1u32.checked_shl(u32::from(header.part)).unwrap_or(0);
             if header.last {
                 snapshot.of = Some(header.part.saturating_add(1));

@@ -91,6 +91,33 @@ impl Member {
     }
 }
 
+/// How a removal is told.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    absence: Absence,
+    /// Whom the base has there.
+    entity: Option<Entity>,
+    /// The base.
+    since: Option<Tick>,
+}
+
+impl Told {
+    const UNHEARD: Told = Told {
+        absence: Absence::Unheard,
+        entity: None,
+        since: None,
+    };
+
+    /// True when this member's end is told, and not that of a tenant that came after it: the base has the member, or it
+    /// has nobody and the member was there after it, since no slot changes hands within the age of a base.
+    fn is_about(&self, member: &Member) -> bool {
+        match self.entity {
+            Some(entity) => entity == member.entity,
+            None => self.since.is_some_and(|base| member.member_at().is_after(base)),
+        }
+    }
+}
+
 /// The newest known state of every slot.
 #[derive(Debug, Default)]
 pub(super) struct Display {
@@ -159,16 +186,16 @@ impl Display {
         self.live = 0;
     }
 
-    /// Applies a part's entries; `base` is the part's base table.
+    /// Applies a part's entries; `base` is the part's base, its snapshot and table.
     pub(super) fn apply(
         &mut self,
         moment: Moment,
         entries: &[DraftEntry],
-        base: Option<&ClientTable>,
+        base: Option<(Tick, &ClientTable)>,
         pool: &mut RecordPool,
     ) {
         for DraftEntry { slot, change } in entries {
-            let in_base = base.and_then(|table| table.place(*slot));
+            let in_base = base.and_then(|(_, table)| table.place(*slot));
             match change {
                 DraftChange::Update(place) | DraftChange::Complete(place) => {
                     self.put(moment, *slot, *place, None, pool);
@@ -191,10 +218,14 @@ impl Display {
                         Departure::LeftView => Absence::LeftView,
                         Departure::Hidden => Absence::Hidden,
                     };
-                    let entity = in_base
-                        .and_then(|place| pool.at(place))
-                        .map(|record| record.head.entity);
-                    self.remove(moment, *slot, absence, entity, pool);
+                    let told = Told {
+                        absence,
+                        entity: in_base
+                            .and_then(|place| pool.at(place))
+                            .map(|record| record.head.entity),
+                        since: base.map(|(as_of, _)| as_of),
+                    };
+                    self.remove(moment, *slot, told, pool);
                 }
             }
         }
@@ -291,16 +322,12 @@ impl Display {
         }
     }
 
-    /// A removal; `entity` is whom the base has there. What the base lacks came by a snapshot that never became a
-    /// baseline, if at all. Whoever is meant and whatever is known of the slot: what is older stays out from now on.
-    fn remove(
-        &mut self,
-        moment: Moment,
-        slot: Slot,
-        absence: Absence,
-        entity: Option<Entity>,
-        pool: &mut RecordPool,
-    ) {
+    /// A removal. What the base lacks came by a snapshot that never became a baseline, if at all. Whoever is meant and
+    /// whatever is known of the slot: what is older stays out from now on.
+    fn remove(&mut self, moment: Moment, slot: Slot, told: Told, pool: &mut RecordPool) {
+        let Told {
+            mut absence, entity, ..
+        } = told;
         let mut gone = Tombstone {
             entity,
             absence,
@@ -313,6 +340,10 @@ impl Display {
                     return;
                 }
                 gone.entity = Some(member.entity);
+                if !told.is_about(&member) {
+                    absence = Absence::Unheard;
+                    gone.absence = absence;
+                }
                 self.live -= 1;
                 pool.drop_holder(member.at);
                 self.changes.push(Shown {
@@ -382,7 +413,7 @@ impl Display {
                 .member(*slot)
                 .is_none_or(|member| member.member_at().is_after(as_of));
             if !named && base.and_then(|table| table.place(*slot)).is_none() {
-                self.remove(moment, *slot, Absence::Unheard, None, pool);
+                self.remove(moment, *slot, Told::UNHEARD, pool);
             }
         }
         self.scratch = look;

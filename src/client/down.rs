@@ -8,6 +8,7 @@
 )]
 
 use crate::wire::bytes::{ByteReader, ReadError};
+use crate::wire::owner::OwnerBlock;
 use crate::wire::payload::{self, CloseReason, Welcome};
 use crate::wire::snapshot::SnapshotHeader;
 use crate::wire::stream::skip_block;
@@ -18,6 +19,10 @@ pub(super) struct Down<'a> {
     pub(super) stamp: u16,
     pub(super) close: Option<CloseReason>,
     pub(super) welcome: Option<Welcome<'a>>,
+    /// The next input that the relay waits for.
+    pub(super) inputs_ack: Option<u32>,
+    /// The state of the client's own entity, its record still bits.
+    pub(super) owner: Option<OwnerBlock<'a>>,
     /// At a block of the reliable stream whose form is checked.
     pub(super) messages: Option<ByteReader<'a>>,
     /// A header and its body.
@@ -31,12 +36,19 @@ impl<'a> Down<'a> {
     /// [`ReadError`] when any block is malformed or bytes are left over.
     pub(super) fn read(bytes: &'a [u8]) -> Result<Down<'a>, ReadError> {
         let mut reader = ByteReader::new(bytes);
-        let known = payload::SNAPSHOT | payload::MESSAGES | payload::WELCOME | payload::CLOSE;
+        let known = payload::SNAPSHOT
+            | payload::MESSAGES
+            | payload::WELCOME
+            | payload::CLOSE
+            | payload::OWNER
+            | payload::INPUTS_ACK;
         let flags = payload::flags(&mut reader, known)?;
         let mut down = Down {
             stamp: reader.u16()?,
             close: None,
             welcome: None,
+            inputs_ack: None,
+            owner: None,
             messages: None,
             snapshot: None,
         };
@@ -45,6 +57,12 @@ impl<'a> Down<'a> {
         }
         if flags & payload::WELCOME != 0 {
             down.welcome = Some(Welcome::decode(&mut reader)?);
+        }
+        if flags & payload::INPUTS_ACK != 0 {
+            down.inputs_ack = Some(reader.varint()?);
+        }
+        if flags & payload::OWNER != 0 {
+            down.owner = Some(OwnerBlock::decode(&mut reader)?);
         }
         if flags & payload::MESSAGES != 0 {
             down.messages = Some(reader);

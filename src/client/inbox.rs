@@ -1,4 +1,5 @@
-//! What the game is told, in order: events of the world and turns of the session (SPEC CTL1..CTL3).
+//! What the game is told, in order: events of the world, messages to this client, and turns of the session (SPEC
+//! CTL1..CTL3).
 //!
 //! Events are delivered once and in the order of the reliable stream. One whose entity has never been heard of
 //! waits, and those behind it wait with it; usually the next snapshot brings the entity. After a second its
@@ -100,12 +101,38 @@ pub enum ClientEvent {
     Closed(Ending),
 }
 
+/// What waits to be told: an event of the world, or a message to this client that came after one.
 #[derive(Clone, Debug)]
 struct Waiting {
-    event: Event,
+    event: ClientEvent,
     since_us: u64,
     /// It was found waiting for its entity.
     blocked: bool,
+}
+
+impl Waiting {
+    /// What of it has to do with the world.
+    fn of_world(&self) -> Option<&Event> {
+        match &self.event {
+            ClientEvent::World(event) => Some(event),
+            _ => None,
+        }
+    }
+
+    /// Whom it is about.
+    fn entity(&self) -> Option<Entity> {
+        self.of_world().and_then(|event| event.entity)
+    }
+
+    /// Counts it as told or as given up.
+    fn count(&self, told: bool, statistics: &mut Statistics) {
+        match (self.of_world().is_some(), told) {
+            (true, true) => statistics.events_delivered += 1,
+            (true, false) => statistics.events_dropped += 1,
+            (false, true) => {}
+            (false, false) => statistics.messages_dropped += 1,
+        }
+    }
 }
 
 /// The events of one client.
@@ -118,6 +145,8 @@ pub(super) struct Inbox {
     shown_stream: u32,
     /// The stream that messages are of; `None` until one says so.
     told_stream: Option<u32>,
+    assigned: Assigned,
+    tier: u8,
 }
 
 impl Inbox {
@@ -129,6 +158,30 @@ impl Inbox {
     /// The next event for the game.
     pub(super) fn poll(&mut self) -> Option<ClientEvent> {
         self.told.pop_front()
+    }
+
+    /// The client's own entity and view, as told last.
+    pub(super) fn assigned(&self) -> Assigned {
+        self.assigned
+    }
+
+    /// The rate tier of the client's own entity, as told last.
+    pub(super) fn tier(&self) -> u8 {
+        self.tier
+    }
+
+    /// Tells of an input that left the window; of several in a row at once.
+    pub(super) fn tell_lost(&mut self, number: u32) {
+        if let Some(ClientEvent::InputsLost { first, count }) = self.told.back_mut()
+            && first.checked_add(*count) == Some(number)
+        {
+            *count += 1;
+            return;
+        }
+        self.tell(ClientEvent::InputsLost {
+            first: number,
+            count: 1,
+        });
     }
 
     /// Tells of a turn of the session.
@@ -146,11 +199,15 @@ impl Inbox {
         self.stream.receive(reader)
     }
 
-    /// A new stream: events still waiting for entities of the old one are void, and so are those under way.
+    /// A new stream: what still waits is of the old one and void, and so is what is under way. Of what was assigned the
+    /// view stays until another is told; the entity was one of the old stream.
     pub(super) fn begin_stream(&mut self, epoch: u32, statistics: &mut Statistics) {
         self.shown_stream = epoch;
-        statistics.events_dropped += self.waiting.len() as u64;
-        self.waiting.clear();
+        for waiting in self.waiting.drain(..) {
+            waiting.count(false, statistics);
+        }
+        self.assigned.entity = None;
+        self.tier = 0;
     }
 
     /// True when an event waits, so that time alone may bring something.
@@ -176,11 +233,10 @@ impl Inbox {
             if self.told.len() >= READY_MAX {
                 return;
             }
-            let settled = settled_us.is_some_and(|until| first.event.at_us <= until);
-            let known = settled
+            let settled = |event: &Event| settled_us.is_some_and(|until| event.at_us <= until);
+            let known = first.of_world().is_some_and(settled)
                 || first
-                    .event
-                    .entity
+                    .entity()
                     .is_none_or(|entity| display.fate(entity) != Fate::Unknown);
             let over = full || now_us.saturating_sub(first.since_us) >= GIVE_UP_AFTER_US;
             if !known && !first.blocked {
@@ -190,38 +246,52 @@ impl Inbox {
             if !known && !over {
                 return;
             }
-            if let Some(Waiting { event, .. }) = self.waiting.pop_front() {
+            if let Some(waiting) = self.waiting.pop_front() {
+                waiting.count(known, statistics);
                 if known {
-                    statistics.events_delivered += 1;
-                    self.told.push_back(ClientEvent::World(event));
-                } else {
-                    statistics.events_dropped += 1;
+                    self.deliver(waiting.event);
                 }
             }
         }
+    }
+
+    fn deliver(&mut self, event: ClientEvent) {
+        match &event {
+            ClientEvent::Assigned(assigned) => self.assigned = *assigned,
+            ClientEvent::Tier(tier) => self.tier = *tier,
+            _ => {}
+        }
+        self.told.push_back(event);
     }
 
     fn refill(&mut self, now_us: u64, statistics: &mut Statistics) {
         while self.waiting.len() < WAITING_MAX
             && let Some(bytes) = self.stream.pop()
         {
-            match Message::decode(&bytes) {
-                Ok(Message::Stream(epoch)) => self.told_stream = Some(epoch),
-                Ok(Message::Event(_)) if self.told_stream.is_some_and(|told| told != self.shown_stream) => {
-                    statistics.events_dropped += 1;
+            let event = match Message::decode(&bytes) {
+                Ok(Message::Stream(epoch)) => {
+                    self.told_stream = Some(epoch);
+                    continue;
                 }
-                Ok(Message::Event(event)) => {
-                    self.waiting.push_back(Waiting {
-                        event,
-                        since_us: now_us,
-                        blocked: false,
-                    });
-                }
+                Ok(Message::Event(event)) => ClientEvent::World(event),
                 // They are about no entity, but keep their place behind the events before them.
-                Ok(Message::Assigned(assigned)) => self.told.push_back(ClientEvent::Assigned(assigned)),
-                Ok(Message::Directed(directed)) => self.told.push_back(ClientEvent::Directed(directed)),
-                Ok(Message::Tier(tier)) => self.told.push_back(ClientEvent::Tier(tier)),
-                Err(_) => statistics.messages_malformed += 1,
+                Ok(Message::Assigned(assigned)) => ClientEvent::Assigned(assigned),
+                Ok(Message::Directed(directed)) => ClientEvent::Directed(directed),
+                Ok(Message::Tier(tier)) => ClientEvent::Tier(tier),
+                Err(_) => {
+                    statistics.messages_malformed += 1;
+                    continue;
+                }
+            };
+            let waiting = Waiting {
+                event,
+                since_us: now_us,
+                blocked: false,
+            };
+            if self.told_stream.is_some_and(|told| told != self.shown_stream) {
+                waiting.count(false, statistics);
+            } else {
+                self.waiting.push_back(waiting);
             }
         }
     }
@@ -233,7 +303,7 @@ impl Inbox {
             if out.len() >= RECORD_REQUESTS_MAX || now_us.saturating_sub(waiting.since_us) < ASK_AFTER_US {
                 return;
             }
-            let Some(Entity { id, generation }) = waiting.event.entity else {
+            let Some(Entity { id, generation }) = waiting.entity() else {
                 continue;
             };
             if !out.contains(&(id, generation)) && display.fate(Entity { id, generation }) == Fate::Unknown {

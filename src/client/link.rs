@@ -29,6 +29,8 @@ pub(super) struct Link {
     sent_us: Option<u64>,
     /// When there is something new to say.
     news_us: Option<u64>,
+    /// There is an input that was not said yet.
+    input_waits: bool,
 }
 
 /// The datagram with the highest number.
@@ -63,6 +65,7 @@ impl Link {
             received_count: 0,
             sent_us: None,
             news_us: Some(now_us),
+            input_waits: false,
         })
     }
 
@@ -108,6 +111,11 @@ impl Link {
         self.news_us = Some(self.news_us.map_or(at_us, |news| news.min(at_us)));
     }
 
+    /// There is a new input: it is said at once, but not too soon after the last time.
+    pub(super) fn note_input(&mut self) {
+        self.input_waits = true;
+    }
+
     /// True when the relay was silent for the idle time.
     pub(super) fn is_idle(&self, now_us: u64, idle_us: u64) -> bool {
         now_us.saturating_sub(self.heard_us) >= idle_us
@@ -118,14 +126,18 @@ impl Link {
         self.heard_us.saturating_add(idle_us)
     }
 
-    /// When to speak next: news, but not too soon after the last time, or the keepalive (SPEC DEC8).
+    /// When to speak next: news or an input, but not too soon after the last time, or the keepalive (SPEC DEC8).
     pub(super) fn speak_at(&self, settings: &ClientSettings) -> u64 {
         let Some(sent) = self.sent_us else { return 0 };
-        let keepalive = sent.saturating_add(settings.keepalive_us);
-        match self.news_us {
-            Some(news) => keepalive.min(news.max(sent.saturating_add(settings.report_gap_us))),
-            None => keepalive,
+        let after = |wait_us: u64| sent.saturating_add(wait_us);
+        let mut at_us = after(settings.keepalive_us);
+        if let Some(news) = self.news_us {
+            at_us = at_us.min(news.max(after(settings.report_gap_us)));
         }
+        if self.input_waits {
+            at_us = at_us.min(after(settings.input_gap_us));
+        }
+        at_us
     }
 
     /// Fills in what was received. `echo_delay` is in units of 64 us.
@@ -168,6 +180,7 @@ impl Link {
         };
         out.put(&tag);
         (self.sent_us, self.news_us) = (Some(now_us), more_us);
+        self.input_waits = false;
         true
     }
 }

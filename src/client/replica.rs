@@ -16,6 +16,7 @@
 use super::arrivals::{Arrivals, Noted};
 use super::display::{Display, DisplayView, Moment, Shown};
 use super::draft::Draft;
+use super::owner::OwnerState;
 use super::refusal::Refusal;
 use super::statistics::{Footprint, Statistics};
 use super::table::{ClientTable, RecordPool, TableView};
@@ -26,6 +27,7 @@ use crate::sequence::Tick;
 use crate::state::schema::Schema;
 use crate::window::WindowLimits;
 use crate::window::receive::{Admission, ReceiveWindow, Rejection};
+use crate::wire::owner::OwnerBlock;
 use crate::wire::payload::Welcome;
 use crate::wire::report::{HeldList, RefuseReason};
 use crate::wire::snapshot::{Held, SnapshotHeader};
@@ -71,7 +73,9 @@ pub struct NewestSnapshot {
     pub parts: u32,
     /// The number of its parts, once known.
     pub of: Option<u8>,
-    /// A part brought its base's digest, which was right: what it does not name is as in its base (CTL6).
+    /// No part says that something was left out: once whole, what it does not name is as in its base.
+    pub exhaustive: bool,
+    /// The same, and a part brought its base's digest, which was right (CTL6).
     pub asserted: bool,
 }
 
@@ -81,6 +85,12 @@ impl NewestSnapshot {
     pub fn is_whole(&self) -> bool {
         self.of
             .is_some_and(|of| self.parts.trailing_ones() >= u32::from(of))
+    }
+
+    /// True when an entity that changed may be missing from it: for bandwidth, or with a part that is not here.
+    #[must_use]
+    pub fn omits(&self) -> bool {
+        !(self.exhaustive && self.is_whole())
     }
 }
 
@@ -102,6 +112,8 @@ pub(super) struct Replica {
     pool: RecordPool,
     display: Display,
     stream: Option<Box<Stream>>,
+    /// The newest state of the client's own entity in this stream.
+    owner: Option<OwnerState>,
     /// The stream that the session epoch is of.
     epoch_stream: u32,
     /// The session epoch in which a digest differed.
@@ -126,6 +138,7 @@ impl Replica {
             pool: RecordPool::default(),
             display: Display::default(),
             stream: None,
+            owner: None,
             epoch_stream: 0,
             distrusted_in: None,
             arrivals: Arrivals::new(),
@@ -214,7 +227,42 @@ impl Replica {
     pub(super) fn adopt(&mut self, stream: Box<Stream>) {
         self.stream = Some(stream);
         self.settled_us = None;
+        self.owner = None;
         self.display.clear(&mut self.pool);
+    }
+
+    /// The newest state of the client's own entity.
+    pub(super) fn owner(&self) -> Option<&OwnerState> {
+        self.owner.as_ref()
+    }
+
+    /// Reads an owner block; `None` where it is of another stream. `adopted` is a stream that comes in the same datagram.
+    ///
+    /// # Errors
+    /// [`Refusal::MalformedPayload`].
+    pub(super) fn read_owner(
+        &self,
+        adopted: Option<&Stream>,
+        block: &OwnerBlock<'_>,
+    ) -> Result<Option<OwnerState>, Refusal> {
+        match adopted.or(self.stream.as_deref()) {
+            Some(stream) if stream.epoch == block.stream_epoch => OwnerState::read(block, &stream.layout)
+                .map(Some)
+                .map_err(|_| Refusal::MalformedPayload),
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes an owner's state that was read; the newest tick wins.
+    pub(super) fn take_owner(&mut self, state: Option<OwnerState>, statistics: &mut Statistics) {
+        let newer = |state: &OwnerState| self.owner.is_none_or(|known| state.tick.is_after(known.tick));
+        match state.filter(newer) {
+            Some(state) => {
+                self.owner = Some(state);
+                statistics.owner_states += 1;
+            }
+            None => statistics.owner_states_late += 1,
+        }
     }
 
     /// Decides about a part and decodes it. `adopted` is a stream that comes in the same datagram.
@@ -309,7 +357,7 @@ impl Replica {
             server_us: header.server_us,
         };
         let (display, pool) = (&mut self.display, &mut self.pool);
-        display.apply(moment, self.draft.entries(), base, pool);
+        display.apply(moment, self.draft.entries(), header.base.zip(base), pool);
         let as_of = header.base.unwrap_or(header.id.minus(1));
         let asserted = self.arrivals.newest().is_some_and(|newest| newest.asserted);
         if whole && header.view_complete && asserted {

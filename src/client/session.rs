@@ -5,7 +5,7 @@
 //! > Time and randomness are arguments, the clock of `now_us` is the caller's and never runs backwards. A
 //! > datagram either does all it says or is refused, counted by reason, and changes nothing (SPEC TAB2).
 //!
-//! What is held and refused is repeated in every packet, so nothing is ever sent again because it was lost. A
+//! What is held and refused, and the inputs not acknowledged, is repeated in every packet, so nothing is ever sent again because it was lost. A
 //! client serves one session: to come back, make a new one with new randomness.
 //!
 //! One exception to *nothing changes*: a snapshot that the window refuses (late, of an old generation, on a
@@ -19,24 +19,28 @@
 )]
 
 use super::attempt::Attempt;
+use super::camera::Camera;
 use super::down::Down;
 use super::inbox::{ClientEvent, Ending, Inbox};
+use super::inputs::Inputs;
 use super::link::Link;
+use super::owner::OwnerState;
 use super::refusal::{Refusal, RefusalCounts};
 use super::replica::{Replica, Stream};
 use super::settings::ClientSettings;
 use super::statistics::Statistics;
 use crate::window::receive::Admission;
-use crate::wire::bytes::{ByteReader, ByteWriter};
+use crate::wire::bytes::ByteReader;
 use crate::wire::handshake::{
     ClientNonce, DOWN_HEADER_BYTES, DatagramKind, Denial, WELCOME_HEADER_BYTES, read_challenge, read_denied,
     read_welcome_header,
 };
-use crate::wire::payload::{self, CloseReason};
+use crate::wire::payload::CloseReason;
 use crate::wire::report::{RefuseReason, Report};
 use crate::wire::snapshot::SnapshotHeader;
 
 mod reading;
+mod speaking;
 
 /// What a datagram was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,12 +92,18 @@ enum Phase {
     Closed(Ending),
 }
 
-/// Goodbyes sent, and the time between two.
-const GOODBYES: u8 = 3;
-const GOODBYE_GAP_US: u64 = 30_000;
 /// The idle time before a Welcome names one, and the shortest one taken from it (SPEC DEC8).
 const IDLE_US: u64 = 30_000_000;
 const IDLE_LEAST_US: u64 = 1_000_000;
+
+/// A payload that was read: whatever of it is malformed refused it.
+struct Opened<'a> {
+    down: Down<'a>,
+    /// The stream that it brings.
+    stream: Option<Box<Stream>>,
+    /// The owner's state, where it is of the stream that is known then.
+    owner: Option<OwnerState>,
+}
 
 /// A client of a relay.
 pub struct Client {
@@ -104,6 +114,8 @@ pub struct Client {
     lease_us: u64,
     replica: Replica,
     inbox: Inbox,
+    inputs: Inputs,
+    camera: Camera,
     report: Report,
     refusals: RefusalCounts,
     statistics: Statistics,
@@ -122,6 +134,8 @@ impl Client {
             idle_us: IDLE_US,
             lease_us: crate::limits::LEASE_US,
             inbox: Inbox::default(),
+            inputs: Inputs::new(),
+            camera: Camera::default(),
             report: Report::default(),
             refusals: RefusalCounts::default(),
             statistics: Statistics::default(),
@@ -199,9 +213,9 @@ impl Client {
         let link = Link::new(&self.settings.token_key, &self.nonce, &header, now_us);
         let mut link = Box::new(link.ok_or(Refusal::Forged)?);
         let (number, payload) = link.open(header.number, clear, sealed)?;
-        let (down, stream) = self.read(payload)?;
+        let opened = self.read(payload)?;
         let attempt = core::mem::replace(&mut self.phase, Phase::Connected(link));
-        match self.apply(now_us, number, &down, stream) {
+        match self.apply(now_us, number, opened) {
             Err(refusal) => {
                 self.phase = attempt;
                 Err(refusal)
@@ -232,28 +246,34 @@ impl Client {
     }
 
     fn opened(&mut self, now_us: u64, number: u64, payload: &[u8]) -> Result<Received, Refusal> {
-        let (down, stream) = self.read(payload)?;
-        self.apply(now_us, number, &down, stream)
+        let opened = self.read(payload)?;
+        self.apply(now_us, number, opened)
     }
 
-    /// Reads an opened payload, the schema included; nothing changes.
-    fn read<'a>(&self, payload: &'a [u8]) -> Result<(Down<'a>, Option<Box<Stream>>), Refusal> {
+    /// Reads an opened payload, the schema and the owner's state included; nothing changes.
+    fn read<'a>(&self, payload: &'a [u8]) -> Result<Opened<'a>, Refusal> {
         let down = Down::read(payload).map_err(|_| Refusal::MalformedPayload)?;
+        // An input that was never pushed is with nobody.
+        if down
+            .inputs_ack
+            .is_some_and(|number| !self.inputs.may_await(number))
+        {
+            return Err(Refusal::MalformedPayload);
+        }
         let stream = match &down.welcome {
             Some(welcome) => Stream::of(welcome, self.replica.stream_epoch())?,
             None => None,
         };
-        Ok((down, stream))
+        let owner = match &down.owner {
+            Some(block) => self.replica.read_owner(stream.as_deref(), block)?,
+            None => None,
+        };
+        Ok(Opened { down, stream, owner })
     }
 
     /// Judges the snapshot, then does all that the payload says.
-    fn apply(
-        &mut self,
-        now_us: u64,
-        number: u64,
-        down: &Down<'_>,
-        stream: Option<Box<Stream>>,
-    ) -> Result<Received, Refusal> {
+    fn apply(&mut self, now_us: u64, number: u64, opened: Opened<'_>) -> Result<Received, Refusal> {
+        let Opened { down, stream, owner } = opened;
         let judged = match &down.snapshot {
             Some((header, body)) => {
                 let admission = self
@@ -266,7 +286,10 @@ impl Client {
             }
             None => None,
         };
-        self.note_datagram(now_us, number, down, stream);
+        self.note_datagram(now_us, number, &down, stream);
+        if down.owner.is_some() {
+            self.replica.take_owner(owner, &mut self.statistics);
+        }
         let mut received = Received::Keepalive;
         match judged {
             Some((header, Ok(admission))) => received = self.take(now_us, header, &admission),
@@ -308,11 +331,15 @@ impl Client {
         }
         if let Some(stream) = stream {
             let epoch = stream.epoch;
+            self.camera.adopt(&stream.schema);
             self.replica.adopt(stream);
             self.inbox.begin_stream(epoch, &mut self.statistics);
             self.inbox.tell(ClientEvent::StreamChanged(epoch));
             self.statistics.streams_adopted += 1;
             self.note_news(now_us);
+        }
+        if let Some(number) = down.inputs_ack {
+            self.statistics.inputs_acknowledged += u64::from(self.inputs.acknowledge(number));
         }
         if let Some(mut messages) = down.messages {
             // Its form was checked when the payload was read.
@@ -352,120 +379,6 @@ impl Client {
     fn end(&mut self, ending: Ending) {
         self.phase = Phase::Closed(ending);
         self.inbox.tell(ClientEvent::Closed(ending));
-    }
-
-    /// Writes the next datagram to send into `out`, whose content is replaced; false when none is due. Also
-    /// does what time alone brings, so it is called at [`next_timer`](Client::next_timer) too.
-    pub fn poll_transmit(&mut self, now_us: u64, out: &mut Vec<u8>) -> bool {
-        let sent = match &mut self.phase {
-            Phase::Handshake(attempt) => {
-                if attempt.is_over(&self.settings, now_us) {
-                    self.end(Ending::Unanswered);
-                    return false;
-                }
-                attempt.poll(&self.settings, &self.nonce, now_us, out)
-            }
-            Phase::Connected(link) => {
-                if link.is_idle(now_us, self.idle_us) {
-                    self.end(Ending::Silent);
-                    return false;
-                }
-                let due = now_us >= link.speak_at(&self.settings);
-                if self.inbox.is_waiting() {
-                    self.inbox.pump(
-                        self.replica.display(),
-                        self.replica.settled_us(),
-                        now_us,
-                        &mut self.statistics,
-                    );
-                }
-                due && self.speak(now_us, out)
-            }
-            Phase::Leaving { .. } => self.say_goodbye(now_us, out),
-            Phase::Closed(_) => false,
-        };
-        if sent {
-            self.statistics.datagrams_sent += 1;
-            self.statistics.bytes_sent += out.len() as u64;
-        }
-        sent
-    }
-
-    fn speak(&mut self, now_us: u64, out: &mut Vec<u8>) -> bool {
-        let hold_back_us = self.settings.hold_back_us;
-        let Phase::Connected(link) = &mut self.phase else {
-            return false;
-        };
-        let Some(number) = link.begin(out) else {
-            self.end(Ending::Exhausted);
-            return false;
-        };
-        link.fill(&mut self.report, now_us);
-        let report = &mut self.report;
-        report.held = self.replica.report(now_us, hold_back_us);
-        let window = self.replica.window();
-        report.session_epoch = window.session_epoch();
-        report.generation = window.generation();
-        report.ask = window.asks();
-        report.refuse = window.refusing();
-        report.stream_epoch = self.replica.stream_epoch();
-        report.next_message = self.inbox.next_message();
-        self.inbox
-            .requests(self.replica.display(), now_us, &mut report.requests);
-        self.refusals.tell(&mut report.rejected);
-        out.put_u8(payload::REPORT);
-        report.encode(out);
-        let more = self.replica.next_wait(now_us, hold_back_us);
-        link.finish(number, now_us, more, out)
-    }
-
-    fn say_goodbye(&mut self, now_us: u64, out: &mut Vec<u8>) -> bool {
-        let Phase::Leaving { link, sends, next_us } = &mut self.phase else {
-            return false;
-        };
-        if now_us < *next_us {
-            return false;
-        }
-        let sent = match link.begin(out) {
-            Some(number) => {
-                out.put_u8(payload::CLOSE);
-                out.put_u8(CloseReason::Left as u8);
-                link.finish(number, now_us, None, out)
-            }
-            None => false,
-        };
-        *sends = sends.saturating_sub(1);
-        *next_us = now_us.saturating_add(GOODBYE_GAP_US);
-        if *sends == 0 {
-            self.end(Ending::Left);
-        }
-        sent
-    }
-
-    /// When [`poll_transmit`](Client::poll_transmit) is to be called at the latest; `u64::MAX` once closed.
-    #[must_use]
-    pub fn next_timer(&self) -> u64 {
-        match &self.phase {
-            Phase::Handshake(attempt) => attempt.next_us(&self.settings),
-            Phase::Connected(link) => link.speak_at(&self.settings).min(link.idle_at(self.idle_us)),
-            Phase::Leaving { next_us, .. } => *next_us,
-            Phase::Closed(_) => u64::MAX,
-        }
-    }
-
-    /// Ends the session: the relay is told up to three times, then the client is closed.
-    pub fn leave(&mut self, now_us: u64) {
-        match core::mem::replace(&mut self.phase, Phase::Closed(Ending::Left)) {
-            Phase::Connected(link) => {
-                self.phase = Phase::Leaving {
-                    link,
-                    sends: GOODBYES,
-                    next_us: now_us,
-                };
-            }
-            Phase::Handshake(_) => self.end(Ending::Left),
-            over => self.phase = over,
-        }
     }
 
     /// Asks the relay for a full state in a new session epoch (SPEC WIN11). It is asked until that comes.

@@ -27,6 +27,8 @@ pub struct ClientSettings {
     pub hold_back_us: u64,
     /// Shortest time between two reports.
     pub report_gap_us: u64,
+    /// Shortest time before a packet that is sent for an input's sake.
+    pub input_gap_us: u64,
     /// Longest time between two packets: ten a second and some slack for late timers (SPEC DEC8).
     pub keepalive_us: u64,
 }
@@ -43,6 +45,7 @@ impl Default for ClientSettings {
             connect_within_us: 30_000_000,
             hold_back_us: 8_000,
             report_gap_us: 5_000,
+            input_gap_us: 8_000,
             keepalive_us: 90_000,
         }
     }

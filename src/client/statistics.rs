@@ -52,8 +52,20 @@ pub struct Statistics {
     pub events_waited: u64,
     /// Events given up: their entity stayed unknown, or too many waited.
     pub events_dropped: u64,
+    /// Messages to this client alone that were given up, as events are.
+    pub messages_dropped: u64,
     /// Messages of the reliable stream that could not be read.
     pub messages_malformed: u64,
+    /// Inputs pushed (SPEC PRE4).
+    pub inputs_pushed: u64,
+    /// Inputs that the relay has.
+    pub inputs_acknowledged: u64,
+    /// Inputs that left the window before the relay said it has them.
+    pub inputs_lost: u64,
+    /// States of the client's own entity taken (SPEC PRE2).
+    pub owner_states: u64,
+    /// States of the client's own entity that were not newer than the one known, or of another stream.
+    pub owner_states_late: u64,
     /// When the session began.
     pub connected_us: Option<u64>,
     /// When the first part was taken.

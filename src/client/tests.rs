@@ -1,5 +1,6 @@
 //! The client against a hand-made relay: wire, codec and the relay's half of the window, no relay core.
 
+mod absence;
 mod departures;
 mod display;
 mod events;
@@ -7,6 +8,7 @@ mod faults;
 mod handshake;
 mod hostile;
 mod network;
+mod player;
 mod relay;
 mod tables;
 mod threats;

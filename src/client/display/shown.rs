@@ -1,11 +1,13 @@
 //! What the display says: of a slot, of an entity, and of what a receive changed.
 
+use crate::client::replica::NewestSnapshot;
 use crate::sequence::Tick;
 use crate::state::entity::Entity;
 use crate::state::record::Record;
 use crate::state::slots::Slot;
 
-/// A slot that has a member.
+/// A slot that has a member. Whether it was in the newest packet or not, it is there: only an entry takes away, and that is
+/// a [`Gone`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
     /// The newest record.
@@ -25,6 +27,19 @@ impl Known {
     pub fn is_awake(&self) -> bool {
         self.awake.is_some_and(|awake| awake.is_after(self.as_of))
     }
+
+    /// True when the newest snapshot does not name the entity and leaves something out, for bandwidth or since a part of
+    /// it is not here: the entity is there, and may have changed since. False for one that is as it was.
+    #[must_use]
+    pub fn is_omitted(&self, newest: &NewestSnapshot) -> bool {
+        newest.omits() && newest.id.is_after(self.as_of)
+    }
+
+    /// How old the record is where the newest snapshot is of `server_us`, microseconds.
+    #[must_use]
+    pub fn age_us(&self, server_us: u64) -> u64 {
+        server_us.saturating_sub(self.as_of_us)
+    }
 }
 
 /// Why a slot has no member any more.
@@ -37,12 +52,12 @@ pub enum Absence {
         /// The game's reason code.
         reason: u8,
     },
-    /// Left this client's view.
+    /// Left this client's view by distance; it may come back as the same life.
     LeftView,
-    /// Hidden from this client by permission.
+    /// Hidden from this client by permission; it may come back as the same life.
     Hidden,
-    /// Found gone: a complete view does not have it, or another entity has its slot. It ended while nobody
-    /// could say so.
+    /// Found gone: a complete view does not have it, another entity has its slot, or an entry about a later one there
+    /// says so. It ended while nobody could say how.
     Unheard,
 }
 

@@ -32,7 +32,7 @@ fn ctl6_a_base_said_again_corrects_what_is_shown() {
     ];
     let base = pool.build(None, &now);
     let later = [complete(&mut pool, 1, 2, 3)];
-    display.apply(moment(4), &later, Some(&base), &mut pool);
+    display.apply(moment(4), &later, Some((Tick(3), &base)), &mut pool);
     for entry in old.iter().chain(&now).chain(&later) {
         if let DraftChange::Complete(place) = entry.change {
             pool.drop_holder(place);

@@ -2,11 +2,13 @@
 
 use super::{Client, Phase, SessionState};
 use crate::client::display::{DisplayView, Shown};
+use crate::client::owner::OwnerState;
 use crate::client::refusal::RefusalCounts;
 use crate::client::replica::NewestSnapshot;
 use crate::client::statistics::{Footprint, Statistics};
 use crate::client::table::TableView;
 use crate::delta::decode::Entry;
+use crate::delta::message::Assigned;
 use crate::state::schema::Schema;
 use crate::wire::report::RefuseReason;
 use crate::wire::snapshot::Held;
@@ -56,6 +58,25 @@ impl Client {
     #[must_use]
     pub fn schema(&self) -> Option<&Schema> {
         self.replica.stream().map(|stream| &stream.schema)
+    }
+
+    /// The newest state of the client's own entity in this stream, if any came (SPEC PRE2).
+    #[must_use]
+    pub fn owner(&self) -> Option<OwnerState> {
+        self.replica.owner().copied()
+    }
+
+    /// The client's own entity and its view, as the game was told last. With a new stream the entity is none until that is
+    /// told again.
+    #[must_use]
+    pub fn assigned(&self) -> Assigned {
+        self.inbox.assigned()
+    }
+
+    /// The rate tier of the client's own entity, as the game was told last (SPEC CTL5): it comes every 2^tier ticks.
+    #[must_use]
+    pub fn tier(&self) -> u8 {
+        self.inbox.tier()
     }
 
     /// Ordinal of the stream; 0 before any.
@@ -133,6 +154,12 @@ impl Client {
             self.idle_us,
             self.lease_us,
         );
-        format!("{link} {told:?} {:?}", self.replica)
+        let own = (
+            &self.inputs,
+            self.camera,
+            self.inbox.assigned(),
+            self.inbox.tier(),
+        );
+        format!("{link} {told:?} {own:?} {:?}", self.replica)
     }
 }

@@ -24,6 +24,8 @@ use crate::window::send::{Candidate, SendWindow, WindowReport};
 use crate::wire::bits::BitWriter;
 use crate::wire::bytes::{ByteReader, ByteWriter};
 use crate::wire::handshake::*;
+use crate::wire::input::InputsBlock;
+use crate::wire::owner::OwnerBlock;
 use crate::wire::payload::{self, CloseReason, Welcome, clock_stamp};
 use crate::wire::report::Report;
 use crate::wire::seal::{Direction, INSECURE_TOKEN_KEY, Opener, Sealer, Secrets};
@@ -46,6 +48,10 @@ pub(super) struct Relay {
     pub(super) stream_epoch: u32,
     pub(super) report: Report,
     pub(super) closed: Option<CloseReason>,
+    /// The inputs of the last Up datagram, with their numbers.
+    pub(super) inputs: Vec<(u32, Vec<u8>)>,
+    /// The camera of the last Up datagram.
+    pub(super) camera: Option<[u32; 3]>,
 }
 
 pub(super) fn source() -> SocketAddr {
@@ -137,6 +143,8 @@ impl Relay {
             stream_epoch: 1,
             report: Report::default(),
             closed: None,
+            inputs: Vec::new(),
+            camera: None,
         }
     }
 
@@ -357,7 +365,8 @@ impl Relay {
             return false;
         };
         let mut reader = ByteReader::new(payload);
-        let flags = payload::flags(&mut reader, payload::CLOSE | payload::REPORT).unwrap();
+        let known = payload::CLOSE | payload::REPORT | payload::INPUTS | payload::CAMERA;
+        let flags = payload::flags(&mut reader, known).unwrap();
         if flags & payload::CLOSE != 0 {
             self.closed = CloseReason::from_code(reader.u8().unwrap());
         }
@@ -365,6 +374,13 @@ impl Relay {
             return false;
         }
         self.report.decode_into(&mut reader).unwrap();
+        self.inputs.clear();
+        if flags & payload::INPUTS != 0 {
+            let block = InputsBlock::read(&mut reader).unwrap();
+            let inputs = block.iter().map(|(number, payload)| (number, payload.to_vec()));
+            self.inputs.extend(inputs);
+        }
+        self.camera = (flags & payload::CAMERA != 0).then(|| core::array::from_fn(|_| reader.u32().unwrap()));
         reader.end().unwrap();
         let report = WindowReport {
             session_epoch: self.report.session_epoch,
@@ -417,6 +433,47 @@ impl Relay {
         let mut bytes = Vec::new();
         Message::Event(event).encode(&mut bytes);
         self.stream.push(&bytes).unwrap();
+    }
+
+    /// Queues a message to this client.
+    pub(super) fn push_message(&mut self, message: &Message) {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        self.stream.push(&bytes).unwrap();
+    }
+
+    /// A sealed Down datagram that acknowledges the inputs before this one.
+    pub(super) fn inputs_ack(&mut self, next: u32) -> Vec<u8> {
+        let mut block = Vec::new();
+        block.put_varint(next);
+        self.seal(Relay::payload(0, payload::INPUTS_ACK, &block))
+    }
+
+    /// The payload of an owner block with this record bits.
+    pub(super) fn owner_payload(
+        &self,
+        stream_epoch: u32,
+        tick: u32,
+        processed: u32,
+        record: &[u8],
+    ) -> Vec<u8> {
+        let mut block = Vec::new();
+        OwnerBlock {
+            stream_epoch,
+            tick: Tick(tick),
+            server_us: u64::from(tick) * 1_000,
+            processed,
+            record,
+        }
+        .encode(&mut block);
+        Relay::payload(0, payload::OWNER, &block)
+    }
+
+    /// A sealed Down datagram with the owner's state at a tick.
+    pub(super) fn owner(&mut self, tick: u32, processed: u32, slot: Slot, record: Record) -> Vec<u8> {
+        let body = self.body(None, &[complete(slot, record)], u64::from(tick) * 1_000);
+        let payload = self.owner_payload(self.stream_epoch, tick, processed, &body);
+        self.seal(payload)
     }
 
     /// Queues the message that says of which stream the events behind it are.
