@@ -196,7 +196,7 @@ impl Kitchen {
         private.pack_portions(choice.portions(), plan, segments, closes, frame.tick.0 as usize);
         counters.records_omitted += choice.left_out() as u64;
         Some(ViewDish {
-            exhaustive: choice.left_out() == 0 && !view.behind,
+            exhaustive: choice.left_out() == 0,
         })
     }
 

@@ -290,6 +290,7 @@ fn faults_57_who_comes_within_reach_is_shown_a_tick_and_a_way_later() {
     rig.quiet(40);
     let mut late = Vec::new();
     let mut since: BTreeMap<Slot, u32> = BTreeMap::new();
+    let mut inside: BTreeSet<Slot> = BTreeSet::new();
     for step in 0..120i32 {
         rig.tick(|next| {
             next.walk(0, step * 150 - 9_000, 0);
@@ -305,10 +306,12 @@ fn faults_57_who_comes_within_reach_is_shown_a_tick_and_a_way_later() {
         for (slot, _) in frame.records() {
             if distance_cm(&frame, 0, slot) > f64::from(ENTER_CM) {
                 since.remove(&slot);
-            } else if !shown.contains(&slot) {
-                since.entry(slot).or_insert(now);
-            } else if let Some(since) = since.remove(&slot) {
-                late.push(now - since);
+                inside.remove(&slot);
+                continue;
+            }
+            let at = *since.entry(slot).or_insert(now);
+            if shown.contains(&slot) && inside.insert(slot) {
+                late.push(now - at);
             }
         }
     }
@@ -329,7 +332,7 @@ fn ctl1_hidden_left_and_destroyed_are_told_apart() {
     rig.quiet(40);
     let mut watch = Watch::new(seat);
     watch.look(&rig, radius());
-    watch.left.clear();
+    (watch.entered, watch.left) = (BTreeMap::new(), BTreeMap::new());
     rig.tick(|next| {
         next.tag(1, 0b10).walk(2, 9_000, 9_000).end(3, 0);
     });
@@ -356,7 +359,7 @@ fn ctl1_hidden_left_and_destroyed_are_told_apart() {
     });
     rig.quiet(40);
     watch.look(&rig, radius());
-    assert_eq!((why_of(&watch, 4), watch.entered(4)), (vec![Absence::Hidden], 2));
+    assert_eq!((why_of(&watch, 4), watch.entered(4)), (vec![Absence::Hidden], 1));
 }
 
 fn why_of(watch: &Watch, slot: Slot) -> Vec<Absence> {

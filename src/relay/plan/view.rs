@@ -49,8 +49,6 @@ pub struct ViewPlan {
     pub reasons: Vec<Reason>,
     /// What the base has, by rising slot.
     known: Vec<(Slot, Known)>,
-    /// Something is left out although it was sent since the base: the base does not say what is shown.
-    pub behind: bool,
 }
 
 /// How old the sent record of a session's own entity may grow while its motion goes beside the snapshots, ticks: far
@@ -75,7 +73,6 @@ impl Planned {
         self.begin();
         view.reasons.clear();
         view.known.clear();
-        view.behind = false;
         let Some(frame) = arena.newest().cloned() else {
             return false;
         };
@@ -203,10 +200,7 @@ impl Merge<'_> {
                 }
                 Some(held) => match held.record(slot) {
                     Some(base) if base == record => (How::Complete, Kind::Update),
-                    Some(base) if self.is_own_motion(member, base, record) => {
-                        self.view.behind |= self.base.is_some_and(|base| member.sent.is_after(base, now));
-                        return;
-                    }
+                    Some(base) if self.is_own_motion(member, tick, base, record) => return,
                     base => {
                         let wakes = base.is_some_and(|base| wakes(base, record));
                         self.plan.remember(tick, held);
@@ -221,16 +215,19 @@ impl Merge<'_> {
         self.push(slot, how, reason(kind));
     }
 
-    /// STATE skips its owner: where only the motion differs it goes beside the snapshots (SPEC CTL3, DEC10).
-    fn is_own_motion(&self, member: &Member, base: &Record, record: &Record) -> bool {
+    /// STATE skips its owner: where only the motion differs it goes beside the snapshots (SPEC CTL3, DEC10). What was
+    /// sent of it last is in the base, so that the base says what is shown.
+    fn is_own_motion(&self, member: &Member, known: Tick, base: &Record, record: &Record) -> bool {
         let still = Record {
             motion: base.motion,
             ..*record
         };
+        let now = self.frame.tick;
         self.interest.owner_slot() == Some(member.slot)
             && still == *base
             && record.motion.is_some() == base.motion.is_some()
-            && member.sent.age(self.frame.tick) < owner_refresh_ticks(self.frame)
+            && member.sent.age(now) < owner_refresh_ticks(self.frame)
+            && !member.sent.is_after(known, now)
     }
 }
 
