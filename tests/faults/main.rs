@@ -8,6 +8,7 @@
 
 mod entities;
 mod joining;
+mod players;
 mod rig;
 mod views;
 mod windows;
