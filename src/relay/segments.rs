@@ -5,7 +5,7 @@
 
 use crate::delta::encode;
 use crate::delta::layout::Layout;
-use crate::limits::SLOTS_MAX;
+use crate::limits::{ARENA_FRAMES, SLOTS_MAX};
 use crate::wire::bits::BitWriter;
 
 use super::plan::{How, Planned, PlannedEntry};
@@ -30,6 +30,8 @@ pub struct SegmentCache {
     layout: Option<Layout>,
     bytes: Vec<u8>,
     bases: Vec<(How, Vec<Entry>)>,
+    /// Place in `bases` of the base of a tick, one more than it, by the tick's low bits.
+    by_tick: [u16; ARENA_FRAMES],
     used: usize,
     slots: usize,
     hits: u64,
@@ -47,6 +49,7 @@ impl SegmentCache {
             layout: None,
             bytes: Vec::new(),
             bases: Vec::new(),
+            by_tick: [0; ARENA_FRAMES],
             used: 0,
             slots: 0,
             hits: 0,
@@ -64,6 +67,7 @@ impl SegmentCache {
     pub fn begin_tick(&mut self, slots: usize) {
         self.bytes.clear();
         self.used = 0;
+        self.by_tick = [0; ARENA_FRAMES];
         self.slots = slots.min(SLOTS_MAX);
     }
 
@@ -73,13 +77,21 @@ impl SegmentCache {
     }
 
     fn base(&mut self, how: How) -> usize {
-        if let Some(index) = self
-            .bases
-            .iter()
-            .take(self.used)
-            .position(|(known, _)| *known == how)
-        {
+        let place = match how {
+            How::DeltaFrom(tick) => Some(tick.0 as usize % ARENA_FRAMES),
+            _ => None,
+        };
+        let noted = place.map(|place| usize::from(self.by_tick[place]));
+        let is_it = |index: &usize| self.bases.get(*index).is_some_and(|(known, _)| *known == how);
+        if let Some(index) = noted.and_then(|noted| noted.checked_sub(1)).filter(is_it) {
             return index;
+        }
+        let known = self.bases.iter().take(self.used);
+        if let Some(index) = known.map(|(known, _)| known).position(|known| *known == how) {
+            return index;
+        }
+        if let Some(place) = place {
+            self.by_tick[place] = u16::try_from(self.used + 1).unwrap_or(0);
         }
         if self.used == self.bases.len() {
             self.bases.push((how, Vec::new()));

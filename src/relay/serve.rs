@@ -81,7 +81,7 @@ pub fn serve(
         return false;
     }
     let base = if restarted { None } else { chosen.ok().flatten() };
-    session.advance_if_asked(now_us, base, arena, counters);
+    let base = session.advance_if_asked(now_us, base, arena, counters);
     let base_complete = base.is_some_and(|base| {
         session
             .window

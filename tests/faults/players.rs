@@ -247,7 +247,10 @@ fn pre4_inputs_arrive_once_in_order_or_are_said_to_be_lost() {
         assert_eq!(heard.len() as u64 + lost, u64::from(pushed));
         // What arrived and whose acknowledgement did not is lost to the client's knowledge alone.
         let unheard = told[index].lost - lost;
-        assert!(unheard <= INPUTS_WINDOW as u64, "{unheard} lost to the client alone");
+        assert!(
+            unheard <= INPUTS_WINDOW as u64,
+            "{unheard} lost to the client alone"
+        );
         if index == 2 {
             assert!(
                 lost > 0 && lost <= 3 * 40 + INPUTS_WINDOW as u64,

@@ -136,32 +136,44 @@ impl Session {
         base: Option<Held>,
         arena: &Arena,
         counters: &mut Counters,
-    ) {
-        let (true, Some(base)) = (self.asked && self.window.open_commit().is_none(), base) else {
-            return;
+    ) -> Option<Held> {
+        let (true, Some(held)) = (self.asked && self.window.open_commit().is_none(), base) else {
+            return base;
         };
         let spacing = COMMIT_SPACING_US.max(u64::from(self.round_trip_us.unwrap_or(0)));
-        if self
-            .commit_us
-            .is_some_and(|last| now_us.saturating_sub(last) < spacing)
-        {
-            return;
+        let spaced = |last: u64| now_us.saturating_sub(last) >= spacing;
+        if !self.commit_us.is_none_or(spaced) {
+            return base;
         }
-        let Some(digest) = self
-            .window
-            .find(base.id)
-            .and_then(|held| held.table.digest(arena))
-        else {
-            return;
+        let Some((anchor, digest)) = self.anchor(held, arena) else {
+            // Of nothing that is held the records are all there any more, and without an anchor a full window stays full:
+            // the way out is full state (SPEC WIN11).
+            if self.window.held().len() >= WINDOW_SLOTS {
+                self.restart_wanted.get_or_insert(RestartReason::LeaseOver);
+            }
+            return base;
         };
         const { assert!(COMMIT_KEEPS == 1) }
-        if self
+        if !self
             .window
-            .open(&[base], digest.0, now_us, &mut Dropped, &mut Dropped)
+            .open(&[anchor], digest, now_us, &mut Dropped, &mut Dropped)
         {
-            self.commit_us = Some(now_us);
-            self.asked = false;
-            counters.advances_committed += 1;
+            return base;
         }
+        self.commit_us = Some(now_us);
+        self.asked = false;
+        counters.advances_committed += 1;
+        Some(anchor)
+    }
+
+    /// What a commit can keep: the base, else the newest held of whose records none has left the arena, with its digest.
+    fn anchor(&self, base: Held, arena: &Arena) -> Option<(Held, [u32; 2])> {
+        let newest = arena.newest()?.tick;
+        let digest = |held: Held| Some((held, self.window.find(held.id)?.table.digest(arena)?.0));
+        digest(base).or_else(|| {
+            let mut held: Vec<Held> = self.window.held().iter().map(|held| held.held).collect();
+            held.sort_by_key(|held| held.id.age_at(newest));
+            held.into_iter().find_map(digest)
+        })
     }
 }
