@@ -23,17 +23,17 @@ import sys
 import time
 
 # Section 1 and 3: framing and kinds.
-VERSION = 1
+VERSION = 2
 MAGIC = b"ACKU"
 SUBSCRIBE, RESYNC = 0x01, 0x02
 HELLO, REFUSE, TICK, END = 0x11, 0x12, 0x13, 0x14
 REFUSED_VERSION, REFUSED_TOKEN, REFUSED_MALFORMED = 1, 2, 4
-REQUEST_MAX = 1024
+REQUEST_MAX = 16384
 QUEUE_MAX = 16 << 20
 RESYNC_GAP_S = 0.1
 SUBSCRIBE_WITHIN_S = 5.0
 
-# Section 5: the schema of this world.
+# Section 6: the schema of this world.
 POSITION = [(-100.0, 100.0, 0.01), (-100.0, 100.0, 0.01), (0.0, 50.0, 0.01)]
 ROTATION_BITS = 10
 VELOCITY = (64.0, 0.02)
@@ -54,7 +54,7 @@ def text(value):
 
 
 def schema(period_us):
-    """Section 5."""
+    """Section 6."""
     out = text("circles") + struct.pack("<HIB", 1, period_us, 2 | 4)  # velocity and angular velocity, not on change
     for low, high, step in POSITION:
         out += struct.pack("<ddd", low, high, step)
@@ -102,7 +102,7 @@ def refuse(code, reason):
     return framed(struct.pack("<BHH", REFUSE, code, len(raw)) + raw)
 
 
-# Section 6: metres become integers.
+# Section 7: metres become integers.
 
 
 def round_away(value):
@@ -145,9 +145,9 @@ def quantise_rotation(quaternion, bits):
 # Section 4: a tick.
 
 
-def tick_message(number, server_us, keyframe=False, despawns=(), spawns=(), observations=(), extras=(), events=()):
+def tick_message(number, server_us, keyframe=False, despawns=(), spawns=(), observations=(), extras=(), tags=(), events=()):
     out = bytearray(struct.pack("<BBQQQ", TICK, keyframe, number, server_us, published_us()))
-    for items in (despawns, spawns, observations, extras, events):
+    for items in (despawns, spawns, observations, extras, tags, events):
         out += struct.pack("<I", len(items))
         for item in items:
             out += item
@@ -260,7 +260,7 @@ class World:
             body = subject
             dead = (body.id, body.generation - 1)
             observations.append(observation(dead, body.segment, body.segment_us, body.motion))
-        message = tick_message(self.number, now_us, False, despawns, spawns, observations, extras, events)
+        message = tick_message(self.number, now_us, False, despawns, spawns, observations, extras, (), events)
         if self.number == BREAK_AT and broken == "truncated":
             message = framed(message[4:-3])
         return message
@@ -297,7 +297,7 @@ class Subscriber:
 
 
 class Server:
-    """Serves any number of subscribers from one thread. A slow one is dropped, never waited for (section 7)."""
+    """Serves any number of subscribers from one thread. A slow one is dropped, never waited for (section 8)."""
 
     def __init__(self, args, world, greeting):
         self.args, self.world, self.greeting = args, world, greeting
@@ -397,7 +397,7 @@ class Server:
     def take(self, subscriber, payload):
         kind = payload[0] if payload else 0
         if kind >= 0x80:
-            return  # section 8: skipped by whoever does not know it
+            return  # section 9: skipped by whoever does not know it
         if payload == bytes([RESYNC]) and subscriber.subscribed:
             subscriber.resync = True  # answered with the next tick
         elif kind == SUBSCRIBE and not subscriber.subscribed and payload[1:5] == MAGIC and len(payload) >= 7:

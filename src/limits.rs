@@ -152,10 +152,10 @@ pub const SEND_SLOT_BYTES: usize = 1280;
 pub const RECEIVE_TRIES: usize = 8;
 
 /// Bytes of one upstream message, its length prefix not counted. A tick that ends, begins and observes every
-/// entity of a full world fits (32,768 entities of at most 147 bytes; asserted in `upstream::tick`).
-pub const UPSTREAM_FRAME_MAX: usize = 5 << 20;
-/// Bytes of one message from a subscriber to its origin: a token and some fixed fields.
-pub const UPSTREAM_REQUEST_MAX: usize = 1024;
+/// entity of a full world fits (32,768 entities of at most 159 bytes; asserted in `upstream::tick`).
+pub const UPSTREAM_FRAME_MAX: usize = 6 << 20;
+/// Bytes of one message from a subscriber to its origin: a token and some fixed fields, or two hundred inputs.
+pub const UPSTREAM_REQUEST_MAX: usize = 16 << 10;
 /// Bytes of a subscriber's token.
 pub const UPSTREAM_TOKEN_MAX: usize = 512;
 /// Bytes of the text with which an origin refuses a subscriber.
@@ -166,8 +166,13 @@ pub const SERVER_TIME_MAX_US: u64 = (1 << 48) - 1;
 pub const FENCED_RUNS_MAX: usize = 8;
 /// Subscribers of one origin.
 pub const SUBSCRIBERS_MAX: usize = 64;
+/// Players that one subscriber may have at an origin: what one host can serve, and a bound on what it makes an origin keep.
+pub const SUBSCRIBER_PLAYERS_MAX: usize = 1 << 17;
+/// What players did that waits for the game, or at a relay for its origin; the newest inputs are dropped above. Some
+/// hundred milliseconds of the inputs of a thousand players.
+pub const PLAYER_EVENTS_MAX: usize = 1 << 15;
 /// Bytes queued for one subscriber before it is dropped as slow: two full keyframes and some ticks.
-pub const SUBSCRIBER_QUEUE_MAX: usize = 16 << 20;
+pub const SUBSCRIBER_QUEUE_MAX: usize = 20 << 20;
 /// The longest a message may wait for a subscriber, in microseconds: a relay further behind than the lease of
 /// its clients' baselines gains more from a new keyframe.
 pub const SUBSCRIBER_LAG_MAX_US: u64 = LEASE_US;

@@ -2,9 +2,10 @@
 //!
 //! A game, a trace or a scene hands [`WorldSample`](crate::state::sample::WorldSample)s to a
 //! [`Publisher`](publisher::Publisher); [`Subscribers`](subscribers::Subscribers) keeps what each subscriber is
-//! still to be sent. Whoever owns the sockets moves the bytes.
+//! still to be sent, and [`Players`](players::Players) what theirs did. Whoever owns the sockets moves the bytes.
 
 pub mod error;
+pub mod players;
 pub mod publisher;
 pub mod quantise;
 pub mod subscribers;

@@ -22,7 +22,7 @@ use crate::state::sample::WorldSample;
 use crate::state::schema::{Schema, SchemaError};
 use crate::state::update::TickUpdate;
 use crate::state::world::{Refusal, World};
-use crate::upstream::message::{FromOrigin, Hello, encode_tick};
+use crate::upstream::message::{FromOrigin, Hello, PLAYERS, encode_tick};
 
 /// What became of one sample.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ impl Publisher {
             epoch,
             boot,
             clock_id,
-            accepts: 0,
+            accepts: PLAYERS,
             schema: schema::encode(&schema)?,
         };
         let mut bytes = Vec::new();

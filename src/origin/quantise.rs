@@ -12,7 +12,7 @@ use crate::state::record::Motion;
 use crate::state::rotation::Rotation;
 use crate::state::sample::{ExtraSample, Sample, WorldSample};
 use crate::state::schema::{Rate, Schema, SchemaError};
-use crate::state::update::{Event, ExtraUpdate, Observation, TickUpdate};
+use crate::state::update::{Event, ExtraUpdate, Observation, TagUpdate, TickUpdate};
 use crate::state::world::World;
 
 /// The update that `sample` makes of `world`, and why items were left out.
@@ -25,6 +25,7 @@ pub(super) fn update(world: &World, sample: &WorldSample) -> (TickUpdate, Vec<Or
     lives(sample, &mut update, &mut errors);
     observations(world, sample, &mut update, &mut errors);
     extras(world.schema(), sample, &mut update, &mut errors);
+    tags(sample, &mut update);
     events(sample, &mut update, &mut errors);
     (update, errors)
 }
@@ -184,6 +185,19 @@ fn extras(schema: &Schema, sample: &WorldSample, update: &mut TickUpdate, errors
         let item = &mut update.extras[place];
         item.mask |= 1 << field;
         item.values[field] = pattern;
+    }
+}
+
+/// Tags, one item an entity; of two the later holds.
+fn tags(sample: &WorldSample, update: &mut TickUpdate) {
+    let mut places: HashMap<Entity, usize> = HashMap::with_capacity(sample.tags.len());
+    for TagUpdate { entity, tags } in &sample.tags {
+        let place = *places.entry(*entity).or_insert_with(|| {
+            let entity = *entity;
+            update.tags.push(TagUpdate { entity, tags: 0 });
+            update.tags.len() - 1
+        });
+        update.tags[place].tags = *tags;
     }
 }
 

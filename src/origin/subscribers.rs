@@ -2,7 +2,9 @@
 //!
 //! > Sans-I/O. [`open`](Subscribers::open) at a new connection, [`receive`](Subscribers::receive) what it says,
 //! > [`publish`](Subscribers::publish) each tick to all, [`take`](Subscribers::take) what to write next, and
-//! > [`close`](Subscribers::close) when the socket is gone. Where [`closing`](Subscribers::closing) gives a reason,
+//! > [`close`](Subscribers::close) when the socket is gone. What their players did is taken with
+//! > [`next_player_event`](Subscribers::next_player_event), what players are to be told given to
+//! > [`direct`](Subscribers::direct) before the tick it belongs to. Where [`closing`](Subscribers::closing) gives a reason,
 //! > write what is left and close the socket.
 //!
 //! Invariants: a subscriber gets a hello, a keyframe, then every tick; a queue is bounded in bytes and in the age
@@ -18,19 +20,35 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::players::{PlayerCounts, Players};
 use super::publisher::{Published, Publisher};
 use crate::limits::{
-    RESYNC_GAP_US, SUBSCRIBE_WITHIN_US, SUBSCRIBER_LAG_MAX_US, SUBSCRIBER_QUEUE_MAX, SUBSCRIBERS_MAX,
-    UPSTREAM_REQUEST_MAX,
+    DIRECTIVES_TICK_BYTES_MAX, EVENT_BYTES_MAX, RESYNC_GAP_US, SUBSCRIBE_WITHIN_US, SUBSCRIBER_LAG_MAX_US,
+    SUBSCRIBER_QUEUE_MAX, SUBSCRIBERS_MAX, UPSTREAM_REQUEST_MAX,
 };
+use crate::state::player::{Directive, Order, PlayerEvent};
 use crate::upstream::VERSION;
 use crate::upstream::error::UpstreamError;
-use crate::upstream::message::{FromOrigin, Refuse, RefuseCode, Subscribe, ToOrigin};
+use crate::upstream::message::{FromOrigin, OBSERVER, Refuse, RefuseCode, Subscribe, ToOrigin};
 use crate::upstream::splitter::Splitter;
 
 /// One connection to an origin; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SubscriberId(u64);
+
+impl SubscriberId {
+    /// Its number, for who only passes it on.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The connection with this number; whether it is there shows when it is used.
+    #[must_use]
+    pub fn of_number(number: u64) -> SubscriberId {
+        SubscriberId(number)
+    }
+}
 
 /// Why a subscriber is not served any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,6 +90,9 @@ struct Member {
     flags: Option<u16>,
     queue: VecDeque<(u64, Arc<[u8]>)>,
     queued_bytes: usize,
+    /// For the next tick, and what they count as.
+    directives: Vec<Directive>,
+    directive_bytes: usize,
     keyframe_us: u64,
     resync: bool,
     dropped: Option<Dropped>,
@@ -83,6 +104,7 @@ pub struct Subscribers {
     token: Vec<u8>,
     next: u64,
     members: BTreeMap<SubscriberId, Member>,
+    players: Players,
 }
 
 impl Subscribers {
@@ -93,6 +115,7 @@ impl Subscribers {
             token,
             next: 0,
             members: BTreeMap::new(),
+            players: Players::default(),
         }
     }
 
@@ -114,6 +137,8 @@ impl Subscribers {
             flags: None,
             queue: VecDeque::new(),
             queued_bytes: 0,
+            directives: Vec::new(),
+            directive_bytes: 0,
             keyframe_us: 0,
             resync: false,
             dropped: None,
@@ -139,8 +164,13 @@ impl Subscribers {
                     member.subscribe(&subscribe, &self.token, now_us, publisher);
                 }
                 Ok(Some(ToOrigin::Resync)) if member.flags.is_some() => member.resync(now_us, publisher),
-                Ok(Some(ToOrigin::Resync)) => {
-                    let text = "upstream resync refused: no subscribe came before it".to_owned();
+                Ok(Some(ToOrigin::Players(events))) if member.serves_players() => {
+                    events
+                        .into_iter()
+                        .for_each(|event| self.players.receive(id, event));
+                }
+                Ok(Some(message)) => {
+                    let text = member.untimely(&message);
                     member.refuse(Dropped::Malformed, RefuseCode::Malformed, text, now_us);
                 }
                 Ok(None) => {}
@@ -175,6 +205,7 @@ impl Subscribers {
                 continue;
             }
             if let Some(message) = &published.message {
+                member.queue_directives(now_us);
                 member.queue(Arc::clone(message), now_us);
             }
             if member.resync && now_us.saturating_sub(member.keyframe_us) >= RESYNC_GAP_US {
@@ -182,6 +213,40 @@ impl Subscribers {
                 member.keyframe(Arc::clone(keyframe), now_us);
             }
         }
+    }
+
+    /// What players did, in order. Joins and leaves all come; where inputs came faster than they were taken some are told
+    /// as lost.
+    pub fn next_player_event(&mut self) -> Option<(SubscriberId, PlayerEvent)> {
+        self.players.next()
+    }
+
+    /// What was counted of players.
+    #[must_use]
+    pub fn player_counts(&self) -> PlayerCounts {
+        self.players.counts()
+    }
+
+    /// Keeps a directive for one player of a subscriber: it is sent right before the next tick. False where it is not:
+    /// the player is not there, its payload is too long, or the tick's directives are at their bound.
+    pub fn direct(&mut self, id: SubscriberId, directive: Directive) -> bool {
+        let is_there = self.players.is_there(id, directive.player);
+        let Some(member) = self
+            .members
+            .get_mut(&id)
+            .filter(|member| is_there && member.dropped.is_none())
+        else {
+            return false;
+        };
+        let bytes = member.directive_bytes + directive.bytes();
+        let too_long =
+            matches!(&directive.order, Order::Message { payload, .. } if payload.len() > EVENT_BYTES_MAX);
+        if too_long || bytes > DIRECTIVES_TICK_BYTES_MAX {
+            return false;
+        }
+        member.directive_bytes = bytes;
+        member.directives.push(directive);
+        true
     }
 
     /// Ends the stream for every subscriber: what is queued is still sent, then an end.
@@ -213,9 +278,10 @@ impl Subscribers {
         self.members.get(&id)?.dropped
     }
 
-    /// The socket is gone.
+    /// The socket is gone, and with it the subscriber's players.
     pub fn close(&mut self, id: SubscriberId) {
         self.members.remove(&id);
+        self.players.close(id);
     }
 
     /// Every connection there is.
@@ -249,6 +315,32 @@ impl Member {
         self.keyframe(publisher.keyframe(), now_us);
     }
 
+    /// True for one that has subscribed as a relay.
+    fn serves_players(&self) -> bool {
+        self.flags.is_some_and(|flags| flags & OBSERVER == 0)
+    }
+
+    /// Why a message that can be read cannot be taken.
+    fn untimely(&self, message: &ToOrigin) -> String {
+        match (message, self.flags) {
+            (ToOrigin::Players(_), Some(_)) => "upstream players refused: an observer has none".to_owned(),
+            (ToOrigin::Players(_), None) => {
+                "upstream players refused: no subscribe came before it".to_owned()
+            }
+            _ => "upstream resync refused: no subscribe came before it".to_owned(),
+        }
+    }
+
+    fn queue_directives(&mut self, now_us: u64) {
+        if self.directives.is_empty() {
+            return;
+        }
+        self.directive_bytes = 0;
+        let mut bytes = Vec::new();
+        FromOrigin::Directives(core::mem::take(&mut self.directives)).encode(&mut bytes);
+        self.queue(bytes.into(), now_us);
+    }
+
     fn resync(&mut self, now_us: u64, publisher: &Publisher) {
         if now_us.saturating_sub(self.keyframe_us) >= RESYNC_GAP_US {
             self.keyframe(publisher.keyframe(), now_us);
@@ -264,6 +356,9 @@ impl Member {
     }
 
     fn queue(&mut self, message: Arc<[u8]>, now_us: u64) {
+        if self.dropped.is_some() {
+            return;
+        }
         let waited_us = self
             .queue
             .front()
@@ -286,6 +381,8 @@ impl Member {
         self.dropped = Some(dropped);
         self.queue.clear();
         self.queued_bytes = 0;
+        self.directives = Vec::new();
+        self.directive_bytes = 0;
     }
 }
 

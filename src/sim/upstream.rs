@@ -312,6 +312,7 @@ fn origin(scenario: &Scenario, stream: u64) -> SimWorld {
 /// An update in metres again, as a game would have given it.
 fn sample(update: &TickUpdate, quaternions: &[[f64; 4]], schema: &Schema) -> WorldSample {
     let mut sample = WorldSample {
+        tags: update.tags.clone(),
         server_us: update.server_us,
         despawned: update.despawned.clone(),
         spawned: update.spawned.clone(),

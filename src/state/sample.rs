@@ -1,10 +1,10 @@
 //! What a game hands over: one tick of the world in metres, before quantisation.
 
 use super::entity::Entity;
-use super::update::{Despawn, Event, Spawn};
+use super::update::{Despawn, Event, Spawn, TagUpdate};
 
 /// One tick of the world as a game, a trace or a scene gives it. Despawns apply first, then spawns, then
-/// observations, then extra fields, then events.
+/// observations, then extra fields and tags, then events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorldSample {
     /// The origin's frame time in microseconds since the stream began.
@@ -17,6 +17,8 @@ pub struct WorldSample {
     pub observed: Vec<Sample>,
     /// Extra fields that changed. They never refresh an observation time (SPEC ID5).
     pub extras: Vec<ExtraSample>,
+    /// Tag bits that changed: who may see an entity.
+    pub tags: Vec<TagUpdate>,
     /// Events of this tick, in order.
     pub events: Vec<Event>,
 }

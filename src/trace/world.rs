@@ -155,6 +155,7 @@ impl TraceWorld {
         out.spawned.clone_from(&sample.spawned);
         out.observed.clone_from(&sample.observed);
         out.extras.clone_from(&sample.extras);
+        out.tags.clone_from(&sample.tags);
         out.events.clone_from(&sample.events);
         if pass == 0 {
             return true;
@@ -174,6 +175,9 @@ impl TraceWorld {
         }
         for extra in &mut out.extras {
             extra.entity = raised(extra.entity);
+        }
+        for tagged in &mut out.tags {
+            tagged.entity = raised(tagged.entity);
         }
         for event in &mut out.events {
             event.entity = event.entity.map(raised);

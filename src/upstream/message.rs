@@ -12,22 +12,27 @@
 )]
 
 use super::error::{UpstreamError, within};
-use super::{MAGIC, VERSION, tick};
+use super::{MAGIC, VERSION, player, tick};
 use crate::limits::{SCHEMA_BYTES_MAX, UPSTREAM_FRAME_MAX, UPSTREAM_TEXT_MAX, UPSTREAM_TOKEN_MAX};
+use crate::state::player::{Directive, PlayerEvent};
 use crate::state::update::TickUpdate;
 use crate::wire::bytes::{ByteReader, ByteWriter, ReadError};
 
 const SUBSCRIBE: u8 = 0x01;
 const RESYNC: u8 = 0x02;
+const PLAYER_EVENTS: u8 = 0x03;
 const HELLO: u8 = 0x11;
 const REFUSE: u8 = 0x12;
 const TICK: u8 = 0x13;
 const END: u8 = 0x14;
+const DIRECTIVES: u8 = 0x15;
 /// Kinds from here on are skipped by whoever does not know them.
 const SKIPPABLE: u8 = 0x80;
 
 /// Flag of a [`Subscribe`]: this subscriber only watches (a test's source of truth) and serves nobody.
 pub const OBSERVER: u16 = 1;
+/// Bit of [`Hello::accepts`]: the origin takes [`ToOrigin::Players`].
+pub const PLAYERS: u16 = 1;
 
 /// What a subscriber says to its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +41,10 @@ pub enum ToOrigin {
     Subscribe(Subscribe),
     /// Something was missed or refused: a keyframe is wanted.
     Resync,
+    /// What players did, in order, at least one thing; only for an origin that accepts [`PLAYERS`]. What does not fit
+    /// [`UPSTREAM_REQUEST_MAX`](crate::limits::UPSTREAM_REQUEST_MAX) is for another message:
+    /// [`encode_players`] divides.
+    Players(Vec<PlayerEvent>),
 }
 
 /// The first message of a subscriber.
@@ -58,6 +67,8 @@ pub enum FromOrigin {
     Tick(TickUpdate),
     /// The stream ends here as intended.
     End,
+    /// What concerns single players of this subscriber, at least one; it takes effect with the next tick.
+    Directives(Vec<Directive>),
 }
 
 /// Which run of which world this stream is.
@@ -135,6 +146,10 @@ impl ToOrigin {
                 counted(&subscribe.token, UPSTREAM_TOKEN_MAX, out);
             }
             ToOrigin::Resync => out.put_u8(RESYNC),
+            ToOrigin::Players(events) => {
+                out.put_u8(PLAYER_EVENTS);
+                player::put_events(events, out);
+            }
         });
     }
 
@@ -159,6 +174,10 @@ impl ToOrigin {
                 )
             }
             RESYNC => ("resync", ToOrigin::Resync),
+            PLAYER_EVENTS => {
+                let events = player::take_events(&mut reader).map_err(within("players", "events"))?;
+                ("players", ToOrigin::Players(events))
+            }
             SKIPPABLE.. => return Ok(None),
             kind => return Err(UpstreamError::UnknownKind { kind }),
         };
@@ -186,6 +205,10 @@ impl FromOrigin {
             }),
             FromOrigin::Tick(update) => encode_tick(update, out),
             FromOrigin::End => framed(out, |out| out.put_u8(END)),
+            FromOrigin::Directives(directives) => framed(out, |out| {
+                out.put_u8(DIRECTIVES);
+                player::put_directives(directives, out);
+            }),
         }
     }
 
@@ -200,6 +223,11 @@ impl FromOrigin {
             REFUSE => ("refusal", FromOrigin::Refuse(read_refuse(&mut reader)?)),
             TICK => ("tick", FromOrigin::Tick(tick::read(&mut reader)?)),
             END => ("end", FromOrigin::End),
+            DIRECTIVES => {
+                let directives =
+                    player::take_directives(&mut reader).map_err(within("directives", "orders"))?;
+                ("directives", FromOrigin::Directives(directives))
+            }
             SKIPPABLE.. => return Ok(None),
             kind => return Err(UpstreamError::UnknownKind { kind }),
         };
@@ -214,6 +242,18 @@ pub fn encode_tick(update: &TickUpdate, out: &mut Vec<u8>) {
         out.put_u8(TICK);
         tick::write(update, out);
     });
+}
+
+/// Appends what players did with length prefixes, in as many messages as it takes.
+pub fn encode_players(mut events: &[PlayerEvent], out: &mut Vec<u8>) {
+    while !events.is_empty() {
+        let (now, later) = events.split_at(player::fitting(events));
+        framed(out, |out| {
+            out.put_u8(PLAYER_EVENTS);
+            player::put_events(now, out);
+        });
+        events = later;
+    }
 }
 
 fn read_hello(reader: &mut ByteReader<'_>) -> Result<Hello, UpstreamError> {

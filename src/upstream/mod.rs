@@ -10,6 +10,7 @@
 pub mod error;
 pub mod fence;
 pub mod message;
+mod player;
 pub mod splitter;
 pub mod subscriber;
 pub mod tick;
@@ -18,7 +19,7 @@ pub mod tick;
 mod tests;
 
 /// The protocol version spoken here. It rises with every change that an older reader would misread.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Follows the kind in the first message of each side.
 pub const MAGIC: [u8; 4] = *b"ACKU";

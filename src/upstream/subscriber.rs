@@ -10,7 +10,8 @@
 //!
 //! Invariants: the first tick of a connection that is given out is a keyframe; tick numbers given out rise,
 //! except that a keyframe may repeat the last; a malformed message changes nothing but a count, is followed by
-//! one request for a keyframe, and the stream goes on.
+//! one request for a keyframe, and the stream goes on; directives come out in the first tick after them, of the same
+//! connection, or not at all.
 
 #![deny(
     clippy::indexing_slicing,
@@ -23,10 +24,11 @@ use std::sync::Arc;
 
 use super::error::UpstreamError;
 use super::fence::{Admission, EpochFence, Run};
-use super::message::{FromOrigin, Hello, Subscribe, ToOrigin};
+use super::message::{FromOrigin, Hello, PLAYERS, Subscribe, ToOrigin, encode_players};
 use super::splitter::Splitter;
 use crate::delta::schema;
-use crate::limits::{UPSTREAM_FRAME_MAX, UPSTREAM_TOKEN_MAX};
+use crate::limits::{DIRECTIVES_TICK_BYTES_MAX, UPSTREAM_FRAME_MAX, UPSTREAM_TOKEN_MAX};
+use crate::state::player::{Directive, PlayerEvent};
 use crate::state::schema::Schema;
 use crate::state::update::TickUpdate;
 
@@ -35,7 +37,7 @@ use crate::state::update::TickUpdate;
 pub enum SubscriberEvent {
     /// The origin has said which stream this is; a keyframe follows.
     Stream(Stream),
-    /// A tick, in order. The first of a connection is a keyframe.
+    /// A tick, in order, with the directives that came before it. The first of a connection is a keyframe.
     Tick(TickUpdate),
     /// This connection is of no use, for the reason given in one sentence. Close it.
     Refused(String),
@@ -86,6 +88,8 @@ pub struct SubscriberCounts {
     pub skipped: u64,
     /// Keyframes asked for.
     pub resyncs: u64,
+    /// Directives not given out: too many before one tick, or the connection ended before theirs.
+    pub directives_dropped: u64,
     /// Connections refused, for any reason.
     pub refused: u64,
     /// Connections refused because a newer run is known (THREATS 81).
@@ -115,7 +119,13 @@ pub struct Subscriber {
     schema: Option<(Arc<Schema>, Arc<[u8]>)>,
     last_tick: Option<u64>,
     resync_asked: bool,
+    accepts: u16,
+    /// Directives for the next tick, and what they count as.
+    directives: Vec<Directive>,
+    directive_bytes: usize,
     outgoing: Vec<u8>,
+    /// A request for a keyframe is in `outgoing`.
+    resync_queued: bool,
     counts: SubscriberCounts,
 }
 
@@ -139,7 +149,11 @@ impl Subscriber {
             schema: None,
             last_tick: None,
             resync_asked: false,
+            accepts: 0,
+            directives: Vec::new(),
+            directive_bytes: 0,
             outgoing: Vec::new(),
+            resync_queued: false,
             counts: SubscriberCounts::default(),
         }
     }
@@ -147,8 +161,7 @@ impl Subscriber {
     /// Begins a connection; the bytes to send first. What is known of the newest run is kept.
     pub fn start(&mut self) -> Vec<u8> {
         self.phase = Phase::Opening;
-        self.splitter.reset();
-        self.outgoing.clear();
+        self.forget();
         self.resync_asked = false;
         let mut bytes = Vec::new();
         ToOrigin::Subscribe(self.subscribe.clone()).encode(&mut bytes);
@@ -192,7 +205,21 @@ impl Subscriber {
     /// Bytes to send now; empty when there are none.
     #[must_use]
     pub fn take_outgoing(&mut self) -> Vec<u8> {
+        self.resync_queued = false;
         core::mem::take(&mut self.outgoing)
+    }
+
+    /// True when the origin at the other end takes what players do.
+    #[must_use]
+    pub fn accepts_players(&self) -> bool {
+        matches!(self.phase, Phase::Unanchored | Phase::Live) && self.accepts & PLAYERS != 0
+    }
+
+    /// Puts what players did into what is to be sent; nothing where the origin does not take it.
+    pub fn tell(&mut self, events: &[PlayerEvent]) {
+        if self.accepts_players() {
+            encode_players(events, &mut self.outgoing);
+        }
     }
 
     /// True when there is no connection, or none of use.
@@ -249,6 +276,11 @@ impl Subscriber {
                 self.refuse(text.to_owned(), events);
             }
             (FromOrigin::Tick(update), _) => self.tick(update, events),
+            (FromOrigin::Directives(_), Phase::Opening | Phase::Closed) => {
+                let text = "upstream directives refused: no hello came before them";
+                self.refuse(text.to_owned(), events);
+            }
+            (FromOrigin::Directives(directives), _) => self.hold(directives),
         }
     }
 
@@ -284,6 +316,7 @@ impl Subscriber {
         };
         self.schema = Some((Arc::clone(&schema), Arc::clone(&schema_bytes)));
         self.phase = Phase::Unanchored;
+        self.accepts = accepts;
         if !continued {
             self.last_tick = None;
         }
@@ -298,6 +331,19 @@ impl Subscriber {
         }));
     }
 
+    /// Keeps directives for the next tick, within the bound of one.
+    fn hold(&mut self, directives: Vec<Directive>) {
+        for directive in directives {
+            // Once one has no room none has: those that are given out are the first, in order.
+            self.directive_bytes = self.directive_bytes.saturating_add(directive.bytes());
+            if self.directive_bytes > DIRECTIVES_TICK_BYTES_MAX {
+                self.counts.directives_dropped += 1;
+            } else {
+                self.directives.push(directive);
+            }
+        }
+    }
+
     fn fenced(&self, admission: Admission, epoch: u64) -> String {
         let newest = self.fence.newest().map_or(0, |run| run.epoch);
         match admission {
@@ -310,7 +356,7 @@ impl Subscriber {
         }
     }
 
-    fn tick(&mut self, update: TickUpdate, events: &mut Vec<SubscriberEvent>) {
+    fn tick(&mut self, mut update: TickUpdate, events: &mut Vec<SubscriberEvent>) {
         let number = update.origin_tick;
         // A keyframe that was asked for heals, whatever number a bad tick had brought before it.
         let heals = update.keyframe && self.resync_asked;
@@ -342,6 +388,8 @@ impl Subscriber {
         }
         self.last_tick = Some(number);
         self.counts.ticks += 1;
+        self.directive_bytes = 0;
+        update.directives = core::mem::take(&mut self.directives);
         events.push(SubscriberEvent::Tick(update));
     }
 
@@ -368,14 +416,24 @@ impl Subscriber {
 
     fn close(&mut self) {
         self.phase = Phase::Closed;
+        self.forget();
+    }
+
+    /// What belongs to a connection goes with it.
+    fn forget(&mut self) {
         self.splitter.reset();
         self.outgoing.clear();
+        self.resync_queued = false;
+        self.accepts = 0;
+        self.counts.directives_dropped += self.directives.len() as u64;
+        self.directives.clear();
+        self.directive_bytes = 0;
     }
 
     /// Asks for a keyframe; once for all that is reported before the bytes are taken.
     fn resync(&mut self) {
         self.resync_asked = true;
-        if self.outgoing.is_empty() {
+        if !core::mem::replace(&mut self.resync_queued, true) {
             self.counts.resyncs += 1;
             ToOrigin::Resync.encode(&mut self.outgoing);
         }

@@ -1,4 +1,5 @@
-//! The bytes of a tick: a [`TickUpdate`] in fixed little-endian fields, section by section.
+//! The bytes of a tick: a [`TickUpdate`] in fixed little-endian fields, section by section. Its directives are no part
+//! of them: they are for one subscriber alone and travel before it.
 //!
 //! Invariant: a count is checked against the bytes that are left before anything is reserved for it. Ranges of
 //! quantised values are not judged here but by the world that takes the update in, item by item.
@@ -18,11 +19,11 @@ use crate::limits::{
 use crate::state::entity::Entity;
 use crate::state::record::Motion;
 use crate::state::rotation::Rotation;
-use crate::state::update::{Despawn, Event, ExtraUpdate, Observation, Spawn, TickUpdate};
+use crate::state::update::{Despawn, Event, ExtraUpdate, Observation, Spawn, TagUpdate, TickUpdate};
 use crate::wire::bytes::{ByteReader, ByteWriter, ReadError};
 
-/// Bytes of a tick without items: kind, flags, three times eight, five counts.
-pub const TICK_BYTES: usize = 2 + 3 * 8 + 5 * 4;
+/// Bytes of a tick without items: kind, flags, three times eight, six counts.
+pub const TICK_BYTES: usize = 2 + 3 * 8 + 6 * 4;
 /// Bytes of a despawn.
 pub const DESPAWN_BYTES: usize = 17;
 /// Bytes of a spawn.
@@ -31,12 +32,15 @@ pub const SPAWN_BYTES: usize = 17;
 pub const OBSERVATION_BYTES: usize = 72;
 /// Bytes of an extra-fields item without values.
 pub const EXTRA_BYTES: usize = 9;
+/// Bytes of an entity's tags.
+pub const TAGS_BYTES: usize = 12;
 /// Bytes of an event without payload.
 pub const EVENT_BYTES: usize = 21;
 
-/// The most that one entity puts into a tick: it ends, begins, is observed and gets all its extra fields.
+/// The most that one entity puts into a tick: it ends, begins, is observed, gets all its extra fields and
+/// its tags.
 const ENTITY_BYTES: usize =
-    DESPAWN_BYTES + SPAWN_BYTES + OBSERVATION_BYTES + EXTRA_BYTES + 4 * EXTRA_FIELDS_MAX;
+    DESPAWN_BYTES + SPAWN_BYTES + OBSERVATION_BYTES + EXTRA_BYTES + 4 * EXTRA_FIELDS_MAX + TAGS_BYTES;
 // The events of a tick have room, whatever else is in it: on the wire they take less than in memory.
 const _: () = assert!(TICK_BYTES + SLOTS_MAX * ENTITY_BYTES + EVENTS_TICK_BYTES_MAX <= UPSTREAM_FRAME_MAX);
 const _: () = assert!(EVENT_BYTES <= EVENT_OVERHEAD_BYTES);
@@ -72,6 +76,10 @@ pub(super) fn write(update: &TickUpdate, out: &mut Vec<u8>) {
                 out.put_u32(*value);
             }
         }
+    });
+    section(&update.tags, out, |tagged, out| {
+        put_entity(tagged.entity, out);
+        out.put_u32(tagged.tags);
     });
     section(&update.events, out, put_event);
 }
@@ -143,6 +151,7 @@ pub(super) fn read(reader: &mut ByteReader<'_>) -> Result<TickUpdate, UpstreamEr
     update.spawned = items(reader, SPAWN_BYTES, get_spawn).map_err(part("spawns"))?;
     update.observed = items(reader, OBSERVATION_BYTES, get_observation).map_err(part("observations"))?;
     update.extras = items(reader, EXTRA_BYTES, get_extras).map_err(part("extra fields"))?;
+    update.tags = items(reader, TAGS_BYTES, get_tags).map_err(part("tags"))?;
     update.events = items(reader, EVENT_BYTES, get_event).map_err(part("events"))?;
     Ok(update)
 }
@@ -256,6 +265,13 @@ fn get_extras(reader: &mut ByteReader<'_>) -> Result<ExtraUpdate, ReadError> {
         }
     }
     Ok(ExtraUpdate { entity, mask, values })
+}
+
+fn get_tags(reader: &mut ByteReader<'_>) -> Result<TagUpdate, ReadError> {
+    Ok(TagUpdate {
+        entity: get_entity(reader)?,
+        tags: reader.u32()?,
+    })
 }
 
 fn get_event(reader: &mut ByteReader<'_>) -> Result<Event, ReadError> {

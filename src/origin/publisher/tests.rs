@@ -3,7 +3,7 @@ use crate::limits::EVENTS_TICK_BYTES_MAX;
 use crate::state::record::Record;
 use crate::state::sample::{ExtraSample, Sample};
 use crate::state::schema::tests::full_schema;
-use crate::state::update::{Despawn, Event, Spawn};
+use crate::state::update::{Despawn, Event, Spawn, TagUpdate};
 use crate::upstream::subscriber::{Subscriber, SubscriberEvent};
 
 fn entity(id: u32, generation: u32) -> Entity {
@@ -497,4 +497,36 @@ fn a_schema_out_of_bounds_is_refused() {
         ..full_schema()
     };
     assert!(Publisher::new(schema, 1, 2, 3).is_err());
+}
+
+/// SPEC CTL1: tags are published, of two for an entity the later, and a keyframe has them; a dead one's are left out.
+#[test]
+fn ctl1_tags_reach_a_relay_by_tick_and_by_keyframe() {
+    let mut publisher = publisher(false);
+    let tagged = |id, tags| TagUpdate {
+        entity: entity(id, 0),
+        tags,
+    };
+    let mut relay = Relay::join(&publisher);
+    let next = WorldSample {
+        tags: vec![tagged(1, 4), tagged(2, 6), tagged(1, 5), tagged(9, 1)],
+        ..sample(50_000)
+    };
+    let published = publisher.publish(&next, 0);
+    assert_eq!(published.update.tags, [tagged(1, 5), tagged(2, 6)]);
+    let text = published
+        .errors
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>();
+    assert!(
+        matches!(&text[..], [one] if one.starts_with("tags of entity 9#0")),
+        "{text:?}"
+    );
+    relay.receive(&published.message.unwrap());
+    let late = Relay::join(&publisher);
+    for relay in [&relay, &late] {
+        let world = relay.world.as_ref().unwrap();
+        assert_eq!(world.keyframe(0).tags, [tagged(1, 5), tagged(2, 6)]);
+    }
 }

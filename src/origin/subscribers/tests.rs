@@ -194,7 +194,7 @@ fn threats_82_who_is_not_admitted_is_told_why() {
             Some("version"),
             refused(
                 1,
-                "upstream subscribe refused: it is of protocol version 9, but version 1 is spoken here: run versions that match; this origin speaks version 1"
+                "upstream subscribe refused: it is of protocol version 9, but version 2 is spoken here: run versions that match; this origin speaks version 2"
             )
         )
     );
@@ -215,6 +215,100 @@ fn threats_82_who_is_not_admitted_is_told_why() {
     let (reason, text) = refuse(b"GET / HTTP/1.1\r\n\r\n");
     assert_eq!(reason, Some("malformed"));
     assert!(text.contains("the length prefix is broken"), "{text}");
+}
+
+fn processed(player: u64, sequence: u32) -> Directive {
+    Directive {
+        player,
+        order: Order::Processed(sequence),
+    }
+}
+
+/// SPEC PRE2, PRE4: directives reach the subscriber whose player they are for, with the next tick, whatever keyframe is
+/// sent in between; for nobody else, and not without bound.
+#[test]
+fn pre4_directives_go_with_the_next_tick_to_the_players_subscriber_alone() {
+    let mut publisher = publisher();
+    let mut subscribers = Subscribers::new(Vec::new());
+    let mut sides: Vec<(SubscriberId, Subscriber)> = Vec::new();
+    for player in [7, 8] {
+        let (id, mut subscriber) = (subscribers.open(0).unwrap(), Subscriber::new(Vec::new()));
+        subscribers.receive(id, &subscriber.start(), 0, &publisher);
+        subscriber.receive(&drain(&mut subscribers, id), &mut Vec::new());
+        subscriber.tell(&[PlayerEvent::Joined(player)]);
+        subscribers.receive(id, &subscriber.take_outgoing(), 0, &publisher);
+        assert_eq!(
+            subscribers.next_player_event(),
+            Some((id, PlayerEvent::Joined(player)))
+        );
+        sides.push((id, subscriber));
+    }
+    let [one, two] = [sides[0].0, sides[1].0];
+    assert!(subscribers.direct(one, processed(7, 3)));
+    assert!(!subscribers.direct(one, processed(8, 3)) && !subscribers.direct(two, processed(7, 3)));
+    let long = Order::Message {
+        kind: 1,
+        payload: vec![0; EVENT_BYTES_MAX + 1],
+    };
+    assert!(!subscribers.direct(
+        one,
+        Directive {
+            player: 7,
+            order: long
+        }
+    ));
+    let mut resync = Vec::new();
+    ToOrigin::Resync.encode(&mut resync);
+    subscribers.receive(one, &resync, RESYNC_GAP_US, &publisher);
+    let published = tick(&mut publisher, 50_000);
+    subscribers.publish(&published, RESYNC_GAP_US, &publisher);
+    let mut ticks = |id, subscriber: &mut Subscriber| -> Vec<(bool, Vec<Directive>)> {
+        let mut events = Vec::new();
+        subscriber.receive(&drain(&mut subscribers, id), &mut events);
+        let tick = |event| match event {
+            SubscriberEvent::Tick(update) => Some((update.keyframe, update.directives)),
+            _ => None,
+        };
+        events.into_iter().filter_map(tick).collect()
+    };
+    assert_eq!(
+        ticks(one, &mut sides[0].1),
+        [(true, vec![]), (false, vec![processed(7, 3)])]
+    );
+    assert_eq!(ticks(two, &mut sides[1].1), [(false, vec![])]);
+
+    let room = DIRECTIVES_TICK_BYTES_MAX / processed(7, 0).bytes();
+    let taken = (0..room as u32 + 9)
+        .filter(|n| subscribers.direct(one, processed(7, *n)))
+        .count();
+    assert_eq!(taken, room);
+    subscribers.close(one);
+    assert_eq!(subscribers.next_player_event(), Some((one, PlayerEvent::Left(7))));
+    assert!(!subscribers.direct(one, processed(7, 3)) && subscribers.next_player_event().is_none());
+}
+
+/// Who has not subscribed, or only watches, has no players.
+#[test]
+fn players_are_taken_of_relays_alone() {
+    let publisher = publisher();
+    let mut subscribers = Subscribers::new(Vec::new());
+    let mut players = Vec::new();
+    ToOrigin::Players(vec![PlayerEvent::Joined(1)]).encode(&mut players);
+    let stranger = subscribers.open(0).unwrap();
+    subscribers.receive(stranger, &players, 0, &publisher);
+    let watcher = subscribers.open(0).unwrap();
+    subscribers.receive(
+        watcher,
+        &Subscriber::with_flags(Vec::new(), OBSERVER).start(),
+        0,
+        &publisher,
+    );
+    assert_eq!(subscribers.closing(watcher), None);
+    subscribers.receive(watcher, &players, 0, &publisher);
+    for id in [stranger, watcher] {
+        assert_eq!(subscribers.closing(id), Some(Dropped::Malformed));
+    }
+    assert_eq!(subscribers.next_player_event(), None);
 }
 
 #[test]

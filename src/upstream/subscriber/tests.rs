@@ -3,6 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::state::entity::Entity;
+use crate::state::player::Order;
 use crate::state::schema::tests::full_schema;
 use crate::state::update::Spawn;
 use crate::upstream::message::{Refuse, RefuseCode};
@@ -260,10 +261,10 @@ fn a_connection_that_begins_wrong_is_refused() {
         events[0].clone()
     };
     let mut other = bytes(&[hello(1, 1), tick(0, true), tick(1, false)]);
-    other[9] = 2;
+    other[9] = 3;
     assert_eq!(
         begin(&other),
-        "refused: upstream hello refused: it is of protocol version 2, but version 1 is spoken here: run versions that match"
+        "refused: upstream hello refused: it is of protocol version 3, but version 2 is spoken here: run versions that match"
     );
     assert_eq!(
         begin(&bytes(&[tick(0, true)])),
@@ -373,6 +374,103 @@ fn skippable_messages_are_skipped() {
         (subscriber.counts().skipped, subscriber.counts().malformed),
         (1, 0)
     );
+}
+
+fn processed(player: u64, sequence: u32) -> Directive {
+    Directive {
+        player,
+        order: Order::Processed(sequence),
+    }
+}
+
+/// The directives of every tick that comes out.
+fn directives(subscriber: &mut Subscriber, messages: &[FromOrigin]) -> Vec<Vec<Directive>> {
+    let mut events = Vec::new();
+    subscriber.receive(&bytes(messages), &mut events);
+    let of_tick = |event| match event {
+        SubscriberEvent::Tick(update) => Some(update.directives),
+        _ => None,
+    };
+    events.into_iter().filter_map(of_tick).collect()
+}
+
+/// SPEC PRE4: directives come out in the next tick of their connection, in order, whatever other message fails between;
+/// those that have no tick are dropped and counted.
+#[test]
+fn pre4_directives_come_with_the_next_tick() {
+    let mut subscriber = live();
+    let directed = |list: &[Directive]| FromOrigin::Directives(list.to_vec());
+    let (one, two, three) = (processed(1, 5), processed(2, 6), processed(1, 7));
+    let taken = directives(
+        &mut subscriber,
+        &[
+            directed(&[one.clone()]),
+            directed(&[two.clone(), three.clone()]),
+            tick(5, false),
+            tick(6, false),
+            tick(7, false),
+        ],
+    );
+    assert_eq!(
+        taken,
+        [vec![one, two.clone(), three], vec![]],
+        "tick 5 had come already"
+    );
+
+    directives(&mut subscriber, &[directed(&[two.clone()])]);
+    let _ = subscriber.start();
+    let taken = directives(&mut subscriber, &[hello(1, 1), tick(8, true)]);
+    assert_eq!((taken, subscriber.counts().directives_dropped), (vec![vec![]], 1));
+
+    let _ = subscriber.start();
+    let refused = receive(&mut subscriber, &bytes(&[directed(&[two])]));
+    assert_eq!(
+        refused,
+        ["refused: upstream directives refused: no hello came before them"]
+    );
+}
+
+/// Directives that wait for a tick are bounded; those that are given out are the first.
+#[test]
+fn directives_before_a_tick_are_bounded() {
+    let mut subscriber = live();
+    let many: Vec<Directive> = (0..10_000).map(|n| processed(1, n)).collect();
+    let room = DIRECTIVES_TICK_BYTES_MAX / many[0].bytes();
+    let message = FromOrigin::Directives(many);
+    let taken = directives(
+        &mut subscriber,
+        &[message.clone(), message, tick(6, false), tick(7, false)],
+    );
+    assert_eq!((taken[0].len(), taken[1].len()), (room, 0));
+    assert_eq!(subscriber.counts().directives_dropped, 20_000 - room as u64);
+}
+
+/// SPEC PRE4: what players do goes to an origin that takes it, beside a request for a keyframe, and to no other.
+#[test]
+fn pre4_players_are_told_of_where_they_are_accepted() {
+    let mut subscriber = live();
+    let joined = [PlayerEvent::Joined(7)];
+    subscriber.tell(&joined);
+    assert!(!subscriber.accepts_players() && subscriber.take_outgoing().is_empty());
+    let _ = subscriber.start();
+    let FromOrigin::Hello(plain) = hello(1, 1) else {
+        unreachable!()
+    };
+    let accepting = FromOrigin::Hello(Hello {
+        accepts: PLAYERS | 0x8000,
+        ..plain
+    });
+    receive(&mut subscriber, &bytes(&[accepting, tick(6, true)]));
+    assert!(subscriber.accepts_players());
+    subscriber.tell(&joined);
+    receive(&mut subscriber, &bytes(&[tick(9, false), tick(12, false)]));
+    let mut told = Vec::new();
+    encode_players(&joined, &mut told);
+    assert_eq!(subscriber.take_outgoing(), [told, resync()].concat());
+    let mut events = Vec::new();
+    subscriber.disconnected(&mut events);
+    subscriber.tell(&joined);
+    assert!(!subscriber.accepts_players() && subscriber.take_outgoing().is_empty());
 }
 
 proptest! {

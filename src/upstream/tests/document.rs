@@ -3,13 +3,15 @@
 use super::root;
 use crate::delta::schema;
 use crate::state::entity::Entity;
+use crate::state::player::{Directive, Order, PlayerEvent};
 use crate::state::record::Motion;
 use crate::state::rotation::Rotation;
 use crate::state::schema::{Axis, Class, ExtraField, Rate, Schema};
-use crate::state::update::{Despawn, Event, ExtraUpdate, Observation, Spawn, TickUpdate};
+use crate::state::update::{Despawn, Event, ExtraUpdate, Observation, Spawn, TagUpdate, TickUpdate};
+use crate::state::view::{Range, Scope, View};
 use crate::state::world::Refusal;
 use crate::upstream::error::UpstreamError;
-use crate::upstream::message::{FromOrigin, Hello, Refuse, RefuseCode, Subscribe, ToOrigin};
+use crate::upstream::message::{FromOrigin, Hello, PLAYERS, Refuse, RefuseCode, Subscribe, ToOrigin};
 use crate::wire::bytes::ReadError;
 
 /// The fenced blocks of the document that begin with `tag` and a name, comments left out.
@@ -108,7 +110,7 @@ fn example_tick() -> TickUpdate {
             mask: 1,
             values: [0x3FF, 0, 0, 0, 0, 0, 0, 0],
         }],
-        tags: Vec::new(),
+        tags: vec![TagUpdate { entity, tags: 2 }],
         directives: Vec::new(),
         events: vec![Event {
             kind: 3,
@@ -118,6 +120,51 @@ fn example_tick() -> TickUpdate {
             payload: b"hi".to_vec(),
         }],
     }
+}
+
+fn example_players() -> Vec<PlayerEvent> {
+    let player = 0x2A;
+    vec![
+        PlayerEvent::Joined(player),
+        PlayerEvent::Camera {
+            player,
+            position: [11_234, 10_000, 100],
+        },
+        PlayerEvent::InputsLost {
+            player,
+            first: 1,
+            count: 2,
+        },
+        PlayerEvent::Input {
+            player,
+            sequence: 3,
+            payload: b"jump".to_vec(),
+        },
+        PlayerEvent::Left(0x29),
+    ]
+}
+
+fn example_directives() -> Vec<Directive> {
+    let player = 0x2A;
+    let view = View {
+        scope: Scope::Owner(Range::new(2000, 2500).unwrap()),
+        tags: 3,
+    };
+    let orders = [
+        Order::Assign {
+            entity: Some(Entity { id: 7, generation: 1 }),
+            view: Some(view),
+        },
+        Order::Message {
+            kind: 3,
+            payload: b"hi".to_vec(),
+        },
+        Order::Processed(3),
+    ];
+    orders
+        .into_iter()
+        .map(|order| Directive { player, order })
+        .collect()
 }
 
 /// Every example of the document by name, as this implementation encodes it.
@@ -136,6 +183,7 @@ fn examples() -> Vec<(&'static str, Vec<u8>)> {
     let hello = Hello {
         epoch: 1_700_000_000_000_000,
         boot: 0x0123_4567_89AB_CDEF,
+        accepts: PLAYERS,
         schema: schema.clone(),
         ..Hello::default()
     };
@@ -162,6 +210,8 @@ fn examples() -> Vec<(&'static str, Vec<u8>)> {
         ("end", down(FromOrigin::End)),
         ("empty keyframe", down(FromOrigin::Tick(empty))),
         ("tick", down(FromOrigin::Tick(example_tick()))),
+        ("players", up(ToOrigin::Players(example_players()))),
+        ("directives", down(FromOrigin::Directives(example_directives()))),
         ("schema", schema),
     ]
 }
@@ -251,6 +301,12 @@ fn the_document_states_the_bounds_that_hold() {
         (crate::limits::NAME_BYTES_MAX, "NAME_BYTES_MAX"),
         (crate::upstream::tick::OBSERVATION_BYTES, "OBSERVATION_BYTES"),
         (crate::upstream::tick::SPAWN_BYTES, "SPAWN_BYTES"),
+        (crate::upstream::tick::TAGS_BYTES, "TAGS_BYTES"),
+        (crate::limits::INPUT_BYTES_MAX, "INPUT_BYTES_MAX"),
+        (
+            crate::limits::DIRECTIVES_TICK_BYTES_MAX,
+            "DIRECTIVES_TICK_BYTES_MAX",
+        ),
     ] {
         assert!(
             document.contains(&format!("{bound} bytes")) || document.contains(&format!("| {bound} |")),
@@ -268,7 +324,7 @@ fn the_document_shows_the_sentences_that_are_said() {
     let said = [
         UpstreamError::Version {
             message: "hello",
-            theirs: 2,
+            theirs: 3,
         }
         .to_string(),
         UpstreamError::TooLong {

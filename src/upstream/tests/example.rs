@@ -177,7 +177,7 @@ fn threats_83_each_break_of_the_publisher_gives_one_sentence_and_the_rest_applie
         assert_eq!((world.live(), world.server_us()), (19, 99 * 50_000), "{kind}");
     }
     let (taken, _) = dumped(&["--break", "wrong-version"]);
-    let sentence = "upstream hello refused: it is of protocol version 2, but version 1 is spoken here: run versions that match";
+    let sentence = "upstream hello refused: it is of protocol version 3, but version 2 is spoken here: run versions that match";
     assert_eq!(taken.sentences, [sentence]);
     assert!(
         taken.stream.is_none() && taken.ticks == 0,
@@ -243,7 +243,7 @@ fn the_example_publisher_serves_subscribers_over_tcp() {
     let mut first = Subscriber::new(b"key".to_vec());
     let taken = subscribe(&address, &mut first, false);
     assert!(
-        taken.sentences[0].contains("it is of protocol version 2"),
+        taken.sentences[0].contains("it is of protocol version 3"),
         "{:?}",
         taken.sentences
     );
