@@ -6,7 +6,7 @@ use super::{Hearing, Session};
 use crate::delta::encode;
 use crate::delta::layout::Layout;
 use crate::delta::message::{Assigned, Directed, Message};
-use crate::limits::{ARENA_FRAMES, DATAGRAM_MAX, PLAYER_EVENTS_MAX, TIGHT_BYTES_PER_S};
+use crate::limits::{ARENA_FRAMES, DATAGRAM_MAX, SHARD_PLAYER_EVENTS_MAX, TIGHT_BYTES_PER_S};
 use crate::relay::arena::Arena;
 use crate::relay::budget::Budget;
 use crate::relay::counters::Counters;
@@ -73,7 +73,7 @@ impl OwnerRecord {
 impl Session {
     /// Takes inputs, while the way to the origin has room: else they stay with the client.
     pub(super) fn take_inputs(&mut self, block: &InputsBlock<'_>, hearing: &mut Hearing<'_>) {
-        if hearing.events.len() >= PLAYER_EVENTS_MAX {
+        if hearing.events.len() >= SHARD_PLAYER_EVENTS_MAX {
             hearing.counters.inputs_held_back += block.iter().count() as u64;
             return;
         }
@@ -105,7 +105,7 @@ impl Session {
         }
         interest.set_camera(point_of(&frame.schema, position));
         let spaced = hearing.now_us.saturating_sub(self.player.camera_us) >= CAMERA_SPACING_US;
-        if self.player.camera != Some(position) && spaced && hearing.events.len() < PLAYER_EVENTS_MAX {
+        if self.player.camera != Some(position) && spaced && hearing.events.len() < SHARD_PLAYER_EVENTS_MAX {
             (self.player.camera, self.player.camera_us) = (Some(position), hearing.now_us);
             hearing.events.push(PlayerEvent::Camera {
                 player: self.connection,
