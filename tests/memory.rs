@@ -18,7 +18,9 @@ use ackline::relay::budget::Budget;
 use ackline::relay::shard::Receipt;
 use ackline::sequence::Tick;
 use ackline::state::entity::Entity;
+use ackline::state::player::{Directive, Order};
 use ackline::state::update::{Despawn, Event, Spawn, TickUpdate};
+use ackline::state::view::{Range, Scope, View};
 use ackline::state::world::World;
 use ackline::window::WindowLimits;
 use ackline::wire::report::Report;
@@ -44,6 +46,7 @@ const REST_MAX: usize = 16 * KIB;
 const _: () = assert!(tables_max(LARGE) == 64 * KIB && tables_max(SMALL) == 9_728);
 
 const TABLES: &str = "32 x max(2 S, S / 4 + 288)";
+const VIEW_TABLES: &str = "the same + 28 M + 256";
 const REST: &str = "16 KiB";
 
 /// S: slots are counted in chunks of 64.
@@ -172,6 +175,50 @@ fn loses_parts(entities: u32) -> Vec<Row> {
         ),
         Row::new(
             "relay, a client that loses a part of every snapshot: rest",
+            REST,
+            REST_MAX,
+            rest,
+        ),
+    ]
+}
+
+/// The same for a session with a view: each table lists its members, and who is in view is listed beside.
+fn loses_parts_of_a_view(entities: u32) -> Vec<Row> {
+    let mut stage = Stage::new(entities);
+    stage.guests.push(Guest::new(never_asks(), 4_000, stage.now_us));
+    stage.run(10, all_move(entities));
+    let player = stage.shard.sessions().next().unwrap().connection;
+    let range = Range::new(30_000, 40_000).unwrap();
+    stage.run(1, |tick| TickUpdate {
+        directives: vec![Directive {
+            player,
+            order: Order::Assign {
+                entity: Some(Entity { id: 0, generation: 0 }),
+                view: Some(View {
+                    scope: Scope::Owner(range),
+                    tags: u32::MAX,
+                }),
+            },
+        }],
+        ..all_move(entities)(tick)
+    });
+    stage.guests[0].lose = |number| number % 7 == 3;
+    stage.run(60, all_move(entities));
+    let session = stage.shard.sessions().next().unwrap();
+    let members = session.interest.as_ref().unwrap().members().len();
+    assert_eq!(members, entities as usize);
+    assert!(entities == SMALL || session.window.held().len() == WINDOW_SLOTS);
+    let goodbye = stage.dismiss(0);
+    let (tables, rest) = close(&mut stage, 0, goodbye);
+    vec![
+        Row::new(
+            "relay, the same in a view of everybody: tables and members",
+            VIEW_TABLES,
+            tables_max(entities) + 28 * slots(entities) + 256,
+            tables,
+        ),
+        Row::new(
+            "relay, the same in a view of everybody: rest",
             REST,
             REST_MAX,
             rest,
@@ -436,17 +483,17 @@ fn arena(entities: u32) -> Vec<Row> {
         counted > said * 9 / 10 && counted < said * 11 / 10,
         "{counted}, and it says {said}"
     );
-    let frame = 133 * slots(entities) + 512;
+    let frame = 137 * slots(entities) + 512;
     vec![
         Row::new(
             "relay, frames of entities that all change each tick",
-            "512 x (133 S + 512)",
+            "512 x (137 S + 512)",
             ARENA_FRAMES * frame,
             counted,
         ),
         Row::new(
             "the same, as the arena counts it",
-            "512 x (133 S + 512)",
+            "512 x (137 S + 512)",
             ARENA_FRAMES * frame,
             most,
         ),
@@ -461,6 +508,7 @@ fn win9_a_client_that_sees_everything_costs_little() {
 #[test]
 fn threats_62_the_worst_client_costs_at_most_its_bound() {
     hold_both(loses_parts);
+    hold_both(loses_parts_of_a_view);
     hold_both(hoarder);
 }
 
@@ -541,9 +589,10 @@ fn steady_cost() -> Cost {
 /// Every bound of the relay in one table: `cargo test --test memory -- --nocapture`.
 #[test]
 fn win9_ops5_every_bound_in_one_table() {
-    let cases: [fn(u32) -> Vec<Row>; 9] = [
+    let cases: [fn(u32) -> Vec<Row>; 10] = [
         sees_everything,
         loses_parts,
+        loses_parts_of_a_view,
         hoarder,
         never_acknowledging,
         going_silent,
