@@ -6,4 +6,5 @@ mod pace;
 mod peer;
 mod protocol;
 mod turns;
+mod views;
 mod window;

@@ -17,6 +17,7 @@ use crate::state::update::TickUpdate;
 use crate::state::world::World;
 use crate::wire::bytes::{ByteReader, ByteWriter};
 use crate::wire::handshake::*;
+use crate::wire::owner::OwnerBlock;
 use crate::wire::payload::{self, CloseReason, Welcome};
 use crate::wire::report::{HeldList, Report};
 use crate::wire::seal::{Direction, INSECURE_TOKEN_KEY, Opener, Sealer, Secrets};
@@ -170,6 +171,10 @@ pub(super) struct Peer {
     /// The header of every part, in order of arrival.
     pub(super) headers: Vec<SnapshotHeader>,
     pub(super) bytes: usize,
+    /// Datagrams with messages, and with the state of its own entity.
+    pub(super) messages: usize,
+    pub(super) owner_states: usize,
+    pub(super) inputs_acknowledged: Option<u32>,
     pub(super) closed: Option<CloseReason>,
     pub(super) stream_epoch: u32,
     pub(super) session_epoch: u32,
@@ -212,6 +217,9 @@ impl Peer {
             numbers: Vec::new(),
             headers: Vec::new(),
             bytes: 0,
+            messages: 0,
+            owner_states: 0,
+            inputs_acknowledged: None,
             closed: None,
             stream_epoch: 0,
             session_epoch: 0,
@@ -254,7 +262,12 @@ impl Peer {
         self.numbers.push(number);
         self.bytes += length;
         let mut reader = ByteReader::new(payload);
-        let known = payload::CLOSE | payload::WELCOME | payload::MESSAGES | payload::SNAPSHOT;
+        let known = payload::CLOSE
+            | payload::WELCOME
+            | payload::MESSAGES
+            | payload::SNAPSHOT
+            | payload::OWNER
+            | payload::INPUTS_ACK;
         let flags = payload::flags(&mut reader, known).unwrap();
         reader.u16().unwrap();
         if flags & payload::CLOSE != 0 {
@@ -263,7 +276,15 @@ impl Peer {
         if flags & payload::WELCOME != 0 {
             self.stream_epoch = Welcome::decode(&mut reader).unwrap().stream_epoch;
         }
+        if flags & payload::INPUTS_ACK != 0 {
+            self.inputs_acknowledged = Some(reader.varint().unwrap());
+        }
+        if flags & payload::OWNER != 0 {
+            OwnerBlock::decode(&mut reader).unwrap();
+            self.owner_states += 1;
+        }
         if flags & payload::MESSAGES != 0 {
+            self.messages += 1;
             stream::skip_block(&mut reader).unwrap();
         }
         if flags & payload::SNAPSHOT != 0 {

@@ -1,0 +1,264 @@
+//! What a client may not do to its view, and what a shard does when it has too little: of time, of bytes.
+
+use super::peer::{Peer, Rig};
+use crate::relay::arena::tests::moved;
+use crate::relay::counters::Withheld;
+use crate::relay::overload::LEVEL_MAX;
+use crate::relay::shard::Receipt;
+use crate::sequence::Tick;
+use crate::state::entity::Entity;
+use crate::state::player::{Directive, Order, PlayerEvent};
+use crate::state::update::{Event, TickUpdate};
+use crate::state::view::{Range, Scope, View};
+use crate::wire::bytes::ByteWriter;
+use crate::wire::input::put_inputs;
+use crate::wire::payload;
+
+fn assign(peer: &Peer, id: Option<u32>, scope: Option<Scope>) -> Directive {
+    Directive {
+        player: peer.connection,
+        order: Order::Assign {
+            entity: id.map(|id| Entity { id, generation: 0 }),
+            view: scope.map(|scope| View {
+                scope,
+                tags: u32::MAX,
+            }),
+        },
+    }
+}
+
+fn near() -> Range {
+    Range::new(100, 150).unwrap()
+}
+
+/// The first entity is at one end of the world, all others at the other.
+fn apart(us: u64, count: u32) -> TickUpdate {
+    let mut update = moved(us, 0..count, 19_000);
+    let first = update.observed.first_mut().unwrap().motion.as_mut().unwrap();
+    first.position = [0; 3];
+    update
+}
+
+fn members(rig: &Rig, peer: &Peer) -> Vec<u16> {
+    let interest = rig.session(peer.connection).interest.as_ref().unwrap();
+    interest.members().iter().map(|member| member.slot).collect()
+}
+
+/// SPEC CTL2, THREATS 39: a record that is asked for by name is not sent to whom it is hidden from.
+#[test]
+fn ctl2_what_is_out_of_view_is_not_had_by_asking() {
+    let mut rig = Rig::new(40, Tick(1));
+    let mut peer = Peer::join(&mut rig, 4_000);
+    peer.speak(&mut rig);
+    let told = assign(&peer, Some(0), Some(Scope::Owner(near())));
+    let sent = rig.turn(|us| TickUpdate {
+        directives: vec![told],
+        ..apart(us, 40)
+    });
+    peer.take_all(&sent);
+    for _ in 0..60 {
+        peer.speak(&mut rig);
+        let sent = rig.turn(|us| apart(us, 40));
+        peer.take_all(&sent);
+    }
+    assert_eq!(members(&rig, &peer), [0]);
+    peer.headers.clear();
+    for _ in 0..60 {
+        let mut report = peer.report();
+        report.requests = vec![(1, 0), (2, 0), (39, 0)];
+        let datagram = peer.say(&report);
+        assert_eq!(rig.hear(peer.path, &datagram).0, Receipt::Taken);
+        let sent = rig.turn(|us| apart(us, 40));
+        peer.take_all(&sent);
+    }
+    // Its own record, every two seconds.
+    let entries: u32 = peer.headers.iter().map(|header| header.count).sum();
+    assert!(peer.headers.len() >= 60 && entries <= 6, "{entries} entries");
+}
+
+/// A client moves a free camera, within the world; it never moves or widens any other view.
+#[test]
+fn a_camera_moves_the_view_that_the_server_made_free_and_no_other() {
+    let mut rig = Rig::new(40, Tick(1));
+    let mut peer = Peer::join(&mut rig, 4_000);
+    let far = moved(0, [1], 19_000).observed[0].motion.unwrap().position;
+    let try_camera = |rig: &mut Rig, peer: &mut Peer, position: [u32; 3]| {
+        for _ in 0..5 {
+            let report = peer.report();
+            let mut bytes = vec![payload::REPORT | payload::CAMERA];
+            report.encode(&mut bytes);
+            position.iter().for_each(|q| bytes.put_u32(*q));
+            let datagram = peer.up(bytes);
+            assert_eq!(rig.hear(peer.path, &datagram).0, Receipt::Taken);
+            let sent = rig.turn(|us| apart(us, 40));
+            peer.take_all(&sent);
+        }
+    };
+    peer.speak(&mut rig);
+    let told = assign(&peer, Some(0), Some(Scope::Owner(near())));
+    let sent = rig.turn(|us| TickUpdate {
+        directives: vec![told],
+        ..apart(us, 40)
+    });
+    peer.take_all(&sent);
+    try_camera(&mut rig, &mut peer, far);
+    assert_eq!(members(&rig, &peer), [0], "the view is around its own entity");
+    let told = assign(&peer, Some(0), Some(Scope::Camera(near())));
+    rig.turn(|us| TickUpdate {
+        directives: vec![told],
+        ..apart(us, 40)
+    });
+    try_camera(&mut rig, &mut peer, [u32::MAX; 3]);
+    assert_eq!(members(&rig, &peer), [0], "a place out of the world is no place");
+    try_camera(&mut rig, &mut peer, far);
+    assert!(members(&rig, &peer).len() > 1, "the camera is free");
+    let mut events = Vec::new();
+    rig.shard.take_player_events(&mut events);
+    let joined = events
+        .iter()
+        .filter(|event| matches!(event, PlayerEvent::Joined(_)))
+        .count();
+    let cameras = events
+        .iter()
+        .filter(|event| matches!(event, PlayerEvent::Camera { .. }))
+        .count();
+    assert_eq!(
+        (joined, cameras),
+        (1, 1),
+        "the origin is told what was taken: {events:?}"
+    );
+}
+
+/// SPEC PRE4: inputs are part of the datagram that is opened; a malformed block takes nothing with it but itself.
+#[test]
+fn pre4_inputs_ride_in_a_datagram_and_are_acknowledged() {
+    let mut rig = Rig::new(4, Tick(1));
+    let mut peer = Peer::join(&mut rig, 4_000);
+    let say = |rig: &mut Rig, peer: &mut Peer, spoil: bool| {
+        let mut bytes = vec![payload::REPORT | payload::INPUTS];
+        peer.report().encode(&mut bytes);
+        put_inputs(1, [&b"a"[..], b"b"].into_iter(), &mut bytes);
+        if spoil {
+            bytes.pop();
+        }
+        let datagram = peer.up(bytes);
+        rig.hear(peer.path, &datagram).0
+    };
+    assert!(matches!(say(&mut rig, &mut peer, true), Receipt::Refused(_)));
+    let mut events = Vec::new();
+    rig.shard.take_player_events(&mut events);
+    assert_eq!(events, [], "a refused datagram joins nobody and says nothing");
+    assert_eq!(say(&mut rig, &mut peer, false), Receipt::Taken);
+    assert_eq!(say(&mut rig, &mut peer, false), Receipt::Taken);
+    rig.shard.take_player_events(&mut events);
+    assert!(matches!(
+        events[..],
+        [
+            PlayerEvent::Joined(_),
+            PlayerEvent::Input { .. },
+            PlayerEvent::Input { .. }
+        ]
+    ));
+    let counters = rig.shard.counters();
+    assert_eq!((counters.inputs_taken, counters.inputs_repeated), (2, 2));
+    peer.headers.clear();
+    let sent = rig.turn_moving(1);
+    peer.take_all(&sent);
+    assert_eq!(peer.inputs_acknowledged, Some(3));
+}
+
+/// SPEC OPS1: a shard that does not keep up serves spectators less, then players; critical events come all the same, and
+/// it recovers by itself.
+#[test]
+fn ops1_an_overloaded_shard_slows_spectators_first_and_recovers() {
+    let mut rig = Rig::new(60, Tick(1));
+    let mut player = Peer::join(&mut rig, 4_000);
+    let mut spectator = Peer::join(&mut rig, 4_001);
+    player.speak(&mut rig);
+    spectator.speak(&mut rig);
+    let told = assign(&player, Some(0), None);
+    rig.turn(|us| TickUpdate {
+        directives: vec![told],
+        ..moved(us, 0..60, 5)
+    });
+    let settle = |rig: &mut Rig, player: &mut Peer, spectator: &mut Peer, ticks: u32| {
+        for _ in 0..ticks {
+            player.speak(rig);
+            spectator.speak(rig);
+            let sent = rig.turn_moving(60);
+            player.take_all(&sent);
+            spectator.take_all(&sent);
+        }
+    };
+    settle(&mut rig, &mut player, &mut spectator, 30);
+    let level = |rig: &mut Rig, wanted: u8| {
+        for _ in 0..50 {
+            if rig.shard.overload_level() == wanted {
+                return;
+            }
+            // Two frames at once: nobody was served the first.
+            rig.publish_moving(60);
+            rig.turn_moving(60);
+            rig.turn_moving(60);
+        }
+        panic!("level {} and not {wanted}", rig.shard.overload_level());
+    };
+    level(&mut rig, 2);
+    player.headers.clear();
+    spectator.headers.clear();
+    settle(&mut rig, &mut player, &mut spectator, 32);
+    let (played, watched) = (player.headers.len(), spectator.headers.len());
+    assert!(
+        played >= 31 && watched <= 10,
+        "{played} to the player, {watched} to the spectator"
+    );
+    assert!(rig.shard.counters().withheld[Withheld::Overload as usize] >= 20);
+    // A critical event goes in a datagram of its own where no snapshot does.
+    let before = spectator.messages;
+    let event = Event {
+        kind: 1,
+        critical: true,
+        entity: None,
+        at_us: 0,
+        payload: vec![7],
+    };
+    let sent = rig.turn(|us| TickUpdate {
+        events: vec![event],
+        ..moved(us, 0..60, 6)
+    });
+    spectator.take_all(&sent);
+    settle(&mut rig, &mut player, &mut spectator, 1);
+    assert!(spectator.messages > before);
+    settle(&mut rig, &mut player, &mut spectator, 45 * u32::from(LEVEL_MAX));
+    assert_eq!(rig.shard.overload_level(), 0);
+    spectator.headers.clear();
+    settle(&mut rig, &mut player, &mut spectator, 20);
+    assert!(spectator.headers.len() >= 20);
+}
+
+/// A cap on all that a shard sends is shared: nobody gets more than half above another, and it holds.
+#[test]
+fn ops5_an_egress_cap_is_shared_fairly() {
+    const CAP: u64 = 40_000;
+    let mut rig = Rig::with(400, Tick(1), |settings| settings.egress_bytes_per_s = Some(CAP));
+    let mut peers: Vec<Peer> = (0..10).map(|index| Peer::join(&mut rig, 4_000 + index)).collect();
+    let run = |rig: &mut Rig, peers: &mut Vec<Peer>, ticks: u32| {
+        for _ in 0..ticks {
+            peers.iter_mut().for_each(|peer| peer.speak(rig));
+            let sent = rig.turn_moving(400);
+            peers.iter_mut().for_each(|peer| peer.take_all(&sent));
+        }
+    };
+    run(&mut rig, &mut peers, 400);
+    peers.iter_mut().for_each(|peer| peer.bytes = 0);
+    let before = rig.shard.counters().bytes_sent;
+    run(&mut rig, &mut peers, 400);
+    let rate = (rig.shard.counters().bytes_sent - before) / 20;
+    assert!(
+        (CAP * 8 / 10..=CAP * 21 / 20).contains(&rate),
+        "{rate} bytes a second under a cap of {CAP}"
+    );
+    let bytes: Vec<usize> = peers.iter().map(|peer| peer.bytes).collect();
+    let (least, most) = (bytes.iter().min().unwrap(), bytes.iter().max().unwrap());
+    assert!(most * 2 <= least * 3, "{bytes:?}");
+}
