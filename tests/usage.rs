@@ -67,7 +67,10 @@ fn a_scene_that_cannot_be_is_refused_once_and_as_usage() {
             &[command, "--entities", "999999999"],
             &["with 999999999 entities", "choose "],
         );
-        refused(&[command, "--scene", "moon"], &["no scene \"moon\"", "cubes"]);
+        refused(
+            &[command, "--scene", "moon"],
+            &["no scene \"moon\"", "cubes, arena, crowd"],
+        );
         refused(&[command, "--loop"], &["--loop: a scene has no end"]);
         refused(
             &[command, "--loop", "--scene", "cubes"],

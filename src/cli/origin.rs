@@ -17,10 +17,13 @@ use crate::node::source::SPEEDS;
 const SCENE_HZ: f64 = 20.0;
 
 const EXAMPLES: &str = "\
-Without --trace it simulates the scene \"cubes\".
+Without --trace it simulates the scene \"cubes\": small cubes and a large one that rolls through them. The scene \"arena\" \
+is bots and players that run, shoot, die and come back; \"crowd\" is thousands on foot, of whom a view of 20 m holds a \
+hundred.
 
 Examples:
   ackline origin --scene cubes --entities 200 --hz 60
+  ackline origin --scene crowd --entities 20000
   ackline origin --trace match.jsonl.zst --loop
   ackline origin --trace match.jsonl.zst --speed 2 --listen 0.0.0.0:7700";
 
@@ -36,10 +39,10 @@ pub struct SourceArgs {
     /// Plays the recording this many times as fast, 0.1 to 10 [default: 1]
     #[arg(long, value_name = "X", value_parser = real(SPEEDS.0..=SPEEDS.1))]
     pub speed: Option<f64>,
-    /// Simulates a scene [default: cubes]
+    /// Simulates a scene: cubes, arena or crowd [default: cubes]
     #[arg(long, value_name = "NAME")]
     pub scene: Option<String>,
-    /// Entities of the scene [default: the scene's own number]
+    /// Entities of the scene, in an arena bots [default: the scene's own: 901 cubes, 64 bots, 5000 on foot]
     #[arg(long, value_name = "N", value_parser = any_whole)]
     pub entities: Option<usize>,
     /// Ticks of the scene a second [default: 20]

@@ -14,8 +14,6 @@ use crate::state::update::Spawn;
 
 /// Fewest and most entities, the large cube included.
 pub const ENTITIES: [usize; 2] = [2, 20_000];
-/// Lowest and highest publication rate, ticks a second. Above it a lease would outlive an arena's frames.
-pub const HZ: [f64; 2] = [1.0, 128.0];
 /// The longest physics step, microseconds: a 60th of a second.
 const STEP_US: u32 = 16_667;
 
@@ -38,7 +36,7 @@ const _: () = assert!((SPEED_M_S as f64) < VELOCITY.bound);
 pub struct CubesSettings {
     /// Entities, the large cube included: within [`ENTITIES`].
     pub entities: usize,
-    /// Ticks published a second: within [`HZ`]. Physics steps at 60 Hz or more whatever this is.
+    /// Ticks published a second: within [`HZ`](super::HZ). Physics steps at 60 Hz or more whatever this is.
     pub hz: f64,
     /// Seed of the large cube's course.
     pub seed: u64,
@@ -83,25 +81,8 @@ impl Cubes {
     /// [`SceneError`] when a setting is out of its range.
     pub fn new(settings: CubesSettings) -> Result<Cubes, SceneError> {
         let CubesSettings { entities, hz, seed } = settings;
-        let [min, max] = ENTITIES;
-        if !(min..=max).contains(&entities) {
-            return Err(SceneError::Entities {
-                scene: "cubes",
-                entities,
-                min,
-                max,
-            });
-        }
-        let [min, max] = HZ;
-        if !(min..=max).contains(&hz) {
-            return Err(SceneError::Rate {
-                scene: "cubes",
-                hz,
-                min,
-                max,
-            });
-        }
-        let tick_period_us = (1e6 / hz).round() as u32;
+        super::check_entities("cubes", entities, ENTITIES)?;
+        let tick_period_us = super::tick_period_us("cubes", hz)?;
         let steps_per_tick = tick_period_us.div_ceil(STEP_US);
         let step_s = f64::from(tick_period_us) / 1e6 / f64::from(steps_per_tick);
         let yard = Yard::new(entities, seed, step_s as f32);
