@@ -1,5 +1,6 @@
 //! What the core counts: plain integers, exported by the node once a tick (SPEC OPS3).
 
+use crate::limits::TIER_MAX;
 use crate::window::send::RestartReason;
 use crate::wire::payload::CloseReason;
 use crate::wire::report::REJECTED_MAX;
@@ -192,6 +193,8 @@ pub const SLOT_BOUNDS: &[u64] = &[1, 2, 4, 8, 12, 16, 20, 24, 28, 31, 32];
 pub const BYTE_BOUNDS: &[u64] = &[
     64, 128, 256, 512, 768, 1_024, 1_200, 2_400, 4_800, 9_600, 19_200, 38_400,
 ];
+/// Bounds in entities.
+pub const COUNT_BOUNDS: &[u64] = &[0, 1, 5, 10, 25, 50, 100, 250, 500, 1_000, 5_000];
 /// Bounds in thousandths of a ratio.
 pub const SHARE_BOUNDS: &[u64] = &[1, 5, 10, 20, 50, 100, 200, 300, 500, 1_000];
 
@@ -252,6 +255,10 @@ pub struct Counters {
     pub round_trip_us: Histogram,
     pub view_complete_us: Histogram,
     pub loss_thousandths: Histogram,
+    /// Members of a view, at one snapshot in sixteen.
+    pub view_members: Histogram,
+    /// Time since a member's record went the time before, by its rate tier, at the same snapshots.
+    pub staleness_us: [Histogram; TIER_MAX as usize + 1],
     pub encode_ns: Histogram,
     pub seal_ns: Histogram,
     /// Sums behind the work histograms: nanoseconds measured and packets they stand for.
@@ -311,6 +318,8 @@ impl Default for Counters {
             round_trip_us: Histogram::new(TIME_BOUNDS_US),
             view_complete_us: Histogram::new(TIME_BOUNDS_US),
             loss_thousandths: Histogram::new(SHARE_BOUNDS),
+            view_members: Histogram::new(COUNT_BOUNDS),
+            staleness_us: core::array::from_fn(|_| Histogram::new(TIME_BOUNDS_US)),
             encode_ns: Histogram::new(WORK_BOUNDS_NS),
             seal_ns: Histogram::new(WORK_BOUNDS_NS),
             encode_total_ns: 0,

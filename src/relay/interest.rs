@@ -18,7 +18,7 @@ use crate::state::slots::{Slot, SlotSet};
 use crate::state::view::{Range, Scope, View};
 
 use super::arena::Arena;
-use super::stamp::Stamp;
+use super::stamp::{LONG_AGO, Stamp};
 use super::table::Table;
 
 /// One entity in view.
@@ -312,11 +312,17 @@ impl Interest {
         }
     }
 
-    /// A record of `slot` was sent at `now`.
-    pub fn note_sent(&mut self, slot: Slot, now: Tick) {
-        if let Ok(place) = self.members.binary_search_by_key(&slot, |member| member.slot) {
-            self.members[place].sent = Stamp::of(now);
-        }
+    /// A record of `slot` was sent at `now`: gives the ticks since the one before; `None` for the first, and for who is no
+    /// member.
+    pub fn note_sent(&mut self, slot: Slot, now: Tick) -> Option<u16> {
+        let place = self
+            .members
+            .binary_search_by_key(&slot, |member| member.slot)
+            .ok()?;
+        let member = self.members.get_mut(place)?;
+        let age = member.sent.age(now);
+        member.sent = Stamp::of(now);
+        (age < LONG_AGO).then_some(age)
     }
 
     /// Forgets who left before `base` and is not in it: nothing can show them any more.

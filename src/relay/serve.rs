@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::limits::{
-    DATAGRAM_MAX, JOIN_SPACING_US, PARTS_PER_TICK, SILENT_US, SNAPSHOT_BYTES_MIN, digest_spacing_us,
+    DATAGRAM_MAX, JOIN_SPACING_US, PARTS_PER_TICK, SILENT_US, SNAPSHOT_BYTES_MIN, TIER_MAX, digest_spacing_us,
 };
 use crate::state::Frame;
 use crate::window::send::{Candidate, Dropped};
@@ -138,6 +138,9 @@ fn take_requests(session: &mut Session, now_us: u64) -> Vec<(u32, u32)> {
     requests
 }
 
+/// Every how many snapshots of a view are looked at for the figures.
+const SAMPLE_EVERY: u64 = 16;
+
 /// Least time between two answers to requests for single records, microseconds (FAULTS 38).
 const REQUEST_SPACING_US: u64 = 100_000;
 
@@ -264,9 +267,17 @@ impl Sending {
             counters,
         );
         if sent && let Some(interest) = &mut session.interest {
+            let sampled = session.served_snapshots.is_multiple_of(SAMPLE_EVERY);
+            if sampled {
+                counters.view_members.observe(interest.members().len() as u64);
+            }
             let held = bodies.contents().held(u32::MAX);
             for (slot, _) in held.filter(|(_, removed)| !removed) {
-                interest.note_sent(slot, frame.tick);
+                let age = interest.note_sent(slot, frame.tick);
+                if let (true, Some(age), Some(record)) = (sampled, age, frame.record(slot)) {
+                    let us = u64::from(age) * u64::from(frame.schema.tick_period_us);
+                    counters.staleness_us[usize::from(record.tier.min(TIER_MAX))].observe(us);
+                }
             }
         }
         sent
