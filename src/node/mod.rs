@@ -21,6 +21,7 @@ pub mod metrics;
 pub mod number;
 pub mod origin;
 pub mod outbox;
+pub mod players;
 pub mod post;
 pub mod pressure;
 pub mod random;
