@@ -3,7 +3,7 @@
 //! Base units; label sets are closed, each label from an enum's words (FAULTS 91).
 
 use crate::relay::counters::{
-    AGE_BOUNDS, BYTE_BOUNDS, SHARE_BOUNDS, SLOT_BOUNDS, TIME_BOUNDS_US, WORK_BOUNDS_NS,
+    AGE_BOUNDS, BYTE_BOUNDS, COUNT_BOUNDS, SHARE_BOUNDS, SLOT_BOUNDS, TIME_BOUNDS_US, WORK_BOUNDS_NS,
 };
 
 /// What kind of metric, and for a histogram its bounds.
@@ -272,13 +272,39 @@ pub const CATALOGUE: &[Entry] = &[
         "ackline_staleness_seconds",
         TIME_BOUNDS_US,
         MICROS,
-        "Seconds from a change until its record is sent to a client, by rate tier.",
+        "Seconds between two records of an entity that changed, in views, by rate tier; of one snapshot in sixteen.",
     ),
     histogram(
         "ackline_view_complete_seconds",
         TIME_BOUNDS_US,
         MICROS,
         "Seconds from a session's opening to its first complete view.",
+    ),
+    histogram(
+        "ackline_view_members",
+        COUNT_BOUNDS,
+        1.0,
+        "Entities in a session's view, at one snapshot in sixteen.",
+    ),
+    counter(
+        "ackline_events_queued_total",
+        "Events queued to sessions that see whom they are about.",
+    ),
+    counter(
+        "ackline_directives_taken_total",
+        "Directives of the origin that found their session.",
+    ),
+    counter(
+        "ackline_owner_states_sent_total",
+        "States of their own entity sent to clients beside snapshots.",
+    ),
+    gauge(
+        "ackline_shard_overload_level",
+        "How far a shard is behind, 0 to 4: from 1 on spectators are served less often, from 3 on players too.",
+    ),
+    gauge(
+        "ackline_egress_share_ratio",
+        "What the egress cap leaves of every session's rate, 1 where it does not bind.",
     ),
     counter(
         "ackline_digest_mismatches_total",

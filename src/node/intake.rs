@@ -17,6 +17,7 @@ use crate::limits::{ARENA_FRAMES, HOLD_AFTER_US, STALE_AFTER_US};
 use crate::sequence::Tick;
 use crate::state::frame::Frame;
 use crate::state::schema::Schema;
+use crate::state::tiers::TierSettings;
 use crate::state::update::TickUpdate;
 use crate::state::world::{Refusal, World};
 use crate::upstream::subscriber::{Stream, SubscriberEvent};
@@ -112,6 +113,7 @@ pub struct Intake {
     last_tick_us: u64,
     hold_due_us: u64,
     counts: IngestCounts,
+    tiers: Option<TierSettings>,
 }
 
 impl Intake {
@@ -129,8 +131,16 @@ impl Intake {
             connected: false,
             last_tick_us: 0,
             hold_due_us: u64::MAX,
+            tiers: None,
             counts: IngestCounts::default(),
         }
+    }
+
+    /// With rate tiers by density (SPEC CTL5).
+    #[must_use]
+    pub fn with_tiers(mut self, tiers: Option<TierSettings>) -> Intake {
+        self.tiers = tiers;
+        self
     }
 
     /// What was counted.
@@ -182,7 +192,7 @@ impl Intake {
             self.stream_epoch = self.stream_epoch.saturating_add(1);
             // A slot keeps its tombstone longer than any frame that names its last tenant.
             let quarantine_ticks = u32::try_from(ARENA_FRAMES).unwrap_or(u32::MAX).saturating_add(8);
-            self.world = Some(World::new(schema, self.stream_epoch, quarantine_ticks));
+            self.world = Some(World::new(schema, self.stream_epoch, quarantine_ticks).with_tiers(self.tiers));
             self.schema = bytes;
         }
         let world = self.world.as_mut()?;

@@ -69,6 +69,13 @@ pub struct ShardMetrics {
     snapshot_bytes: Filling,
     round_trip: Filling,
     view_complete: Filling,
+    view_members: Filling,
+    staleness: [Filling; TIERS.len()],
+    events: Rising,
+    directives: Rising,
+    owner_states: Rising,
+    overload: Gauge,
+    egress_share: Gauge,
     loss: Filling,
     encode: Filling,
     seal: Filling,
@@ -168,13 +175,21 @@ impl ShardMetrics {
             kernel_drops: Rising::new(counter!("ackline_kernel_drops_total", "socket" => index.clone())),
             overrun: Rising::new(counter!("ackline_shard_overrun_total", "shard" => index.clone())),
             lapped: rising("ackline_shard_lapped_total"),
-            lateness: gauge!("ackline_shard_tick_lateness_seconds", "shard" => index),
+            lateness: gauge!("ackline_shard_tick_lateness_seconds", "shard" => index.clone()),
             window_slots: Filling::new("ackline_window_slots_in_use", 1.0),
             window_advance: Filling::new("ackline_window_advance_seconds", MICROS),
             baseline_age: Filling::new("ackline_baseline_age_ticks", 1.0),
             snapshot_bytes: Filling::new("ackline_snapshot_bytes", 1.0),
             round_trip: Filling::new("ackline_round_trip_seconds", MICROS),
             view_complete: Filling::new("ackline_view_complete_seconds", MICROS),
+            view_members: Filling::new("ackline_view_members", 1.0),
+            staleness: TIERS
+                .map(|tier| Filling::of(histogram!("ackline_staleness_seconds", "tier" => tier), MICROS)),
+            events: rising("ackline_events_queued_total"),
+            directives: rising("ackline_directives_taken_total"),
+            owner_states: rising("ackline_owner_states_sent_total"),
+            overload: gauge!("ackline_shard_overload_level", "shard" => index.clone()),
+            egress_share: gauge!("ackline_egress_share_ratio", "shard" => index),
             loss: Filling::new("ackline_client_loss_ratio", THOUSANDTHS),
             encode: Filling::new("ackline_encode_seconds", NANOS),
             seal: Filling::new("ackline_seal_seconds", NANOS),
@@ -203,6 +218,12 @@ impl ShardMetrics {
         self.tell_loop(looped);
     }
 
+    /// Tells how far the shard is behind, and what the egress cap leaves of every rate, in thousandths.
+    pub fn tell_pressure(&mut self, overload_level: u8, share_thousandths: u16) {
+        self.overload.set(f64::from(overload_level));
+        self.egress_share.set(f64::from(share_thousandths) / THOUSANDTHS);
+    }
+
     fn tell_core(&mut self, counters: &core::Counters) {
         let c = counters;
         self.opened.tell(c.sessions_opened);
@@ -215,6 +236,9 @@ impl ShardMetrics {
         self.window_full.tell(c.window_full);
         self.mismatches.tell(c.digest_mismatches);
         self.messages_dropped.tell(c.messages_dropped);
+        self.events.tell(c.events_queued);
+        self.directives.tell(c.directives_taken);
+        self.owner_states.tell(c.owner_states);
         self.closed.tell(c.sessions_closed);
         self.denied.tell(c.handshakes_refused);
         self.refused.tell(c.datagrams_refused);
@@ -243,6 +267,10 @@ impl ShardMetrics {
         self.snapshot_bytes.tell(&mut counters.snapshot_bytes);
         self.round_trip.tell(&mut counters.round_trip_us);
         self.view_complete.tell(&mut counters.view_complete_us);
+        self.view_members.tell(&mut counters.view_members);
+        for (metric, counted) in self.staleness.iter_mut().zip(&mut counters.staleness_us) {
+            metric.tell(counted);
+        }
         self.loss.tell(&mut counters.loss_thousandths);
         self.encode.tell(&mut counters.encode_ns);
         self.seal.tell(&mut counters.seal_ns);
@@ -357,10 +385,6 @@ impl RelayMetrics {
             catalogue::describe();
             process.describe();
             gauge!("ackline_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
-            // What no part feeds yet is there all the same.
-            for tier in TIERS {
-                let _ = histogram!("ackline_staleness_seconds", "tier" => tier);
-            }
             let by_shard = (0..shards).map(ShardMetrics::new).collect();
             let gauges = [
                 gauge!("ackline_upstream_connected"),

@@ -54,7 +54,9 @@ impl PlayerLine {
         for event in events {
             if let Err(refused) = self.sender.try_send(event) {
                 match refused.into_inner() {
-                    PlayerEvent::Joined(_) | PlayerEvent::Left(_) => self.behind.store(true, Ordering::Release),
+                    PlayerEvent::Joined(_) | PlayerEvent::Left(_) => {
+                        self.behind.store(true, Ordering::Release)
+                    }
                     PlayerEvent::Input { .. } => {
                         self.dropped.fetch_add(1, Ordering::Relaxed);
                     }
@@ -226,7 +228,11 @@ impl Caller {
             PlayerEvent::InputsLost { first, count, .. } => {
                 self.results[1] += u64::from(*count);
                 let end = first.saturating_add(*count);
-                if let Some(known) = self.known.get_mut(&player).filter(|known| known.told && end > known.next) {
+                if let Some(known) = self
+                    .known
+                    .get_mut(&player)
+                    .filter(|known| known.told && end > known.next)
+                {
                     lost(player, known.next, end, out);
                     known.next = end;
                 }

@@ -31,7 +31,6 @@ use super::status::RelayStatus;
 use crate::net::clock::{monotonic_ns, monotonic_us};
 use crate::net::socket::{ShardSocket, SocketOptions};
 use crate::net::waker::Waker;
-use crate::relay::budget::Budget;
 use crate::relay::shard::{Shard, ShardSettings};
 use crate::wire::seal::INSECURE_TOKEN_KEY;
 
@@ -311,14 +310,15 @@ impl Builder {
 
     fn shard_settings(&self, index: usize, cookie_secret: [u8; 32]) -> anyhow::Result<ShardSettings> {
         Ok(ShardSettings {
-            egress_bytes_per_s: None,
+            egress_bytes_per_s: (self.settings.egress_bytes_per_s > 0).then(|| {
+                self.settings
+                    .egress_bytes_per_s
+                    .div_ceil(self.settings.shards as u64)
+            }),
             view: self.settings.view,
             index: u8::try_from(index)?,
             sessions_max: self.settings.sessions_max.div_ceil(self.settings.shards),
-            budget: Budget {
-                bytes_per_s: self.settings.budget_bytes_per_s,
-                burst_bytes: self.settings.budget_burst_bytes,
-            },
+            budget: self.settings.budget(),
             token_key: INSECURE_TOKEN_KEY,
             cookie_secret,
             seed: random()?,
@@ -335,7 +335,8 @@ impl Builder {
         stopped: watch::Receiver<bool>,
     ) -> anyhow::Result<()> {
         let status = Arc::clone(&self.status);
-        let intake = Intake::new(Arc::clone(&self.shelf), Arc::clone(&status));
+        let intake =
+            Intake::new(Arc::clone(&self.shelf), Arc::clone(&status)).with_tiers(self.settings.tiers());
         let (upstream, token) = (
             self.settings.upstream.clone(),
             self.settings.upstream_token.clone(),

@@ -101,10 +101,11 @@ pub struct Filling {
 
 impl Filling {
     pub(super) fn new(name: &'static str, per_unit: f64) -> Filling {
-        Filling {
-            histogram: histogram!(name),
-            per_unit,
-        }
+        Filling::of(histogram!(name), per_unit)
+    }
+
+    pub(super) fn of(histogram: Histogram, per_unit: f64) -> Filling {
+        Filling { histogram, per_unit }
     }
 
     /// Moves what was counted since the last time.

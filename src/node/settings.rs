@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::number::{whole, wish};
 use super::spelling;
 use crate::limits::{SHARDS_MAX, UPSTREAM_TOKEN_MAX};
+use crate::relay::budget::Budget;
+use crate::state::tiers::TierSettings;
 use crate::state::view::{View, ViewError};
 
 mod view;
@@ -31,8 +33,11 @@ mod bounds {
 
     pub(super) const SHARDS: RangeInclusive<usize> = 1..=SHARDS_MAX;
     pub(super) const SESSIONS_MAX: RangeInclusive<usize> = 1..=limits::SESSIONS_MAX;
-    pub(super) const BUDGET_BYTES_PER_S: RangeInclusive<u64> = 10_000..=1_000_000_000;
-    pub(super) const BUDGET_BURST_BYTES: RangeInclusive<u64> = 2 * DATAGRAM_MAX as u64..=64 << 20;
+    pub(super) const BUDGET_BYTES_PER_S: RangeInclusive<u64> = 4_000..=1_000_000_000;
+    pub(super) const BUDGET_BURST_BYTES: RangeInclusive<u64> = DATAGRAM_MAX as u64..=64 << 20;
+    pub(super) const EGRESS_BYTES_PER_S: RangeInclusive<u64> = 0..=1_000_000_000_000;
+    pub(super) const TIER_CELL_M: RangeInclusive<u32> = 1..=100_000;
+    pub(super) const TIER_ENTITIES: RangeInclusive<u32> = 0..=1_000_000;
     pub(super) const RECEIVE_BUFFER_BYTES: RangeInclusive<usize> = 64 << 10..=1 << 30;
     pub(super) const SEND_BUFFER_BYTES: RangeInclusive<usize> = 64 << 10..=1 << 30;
     pub(super) const DRAIN_DEADLINE_S: RangeInclusive<u64> = 1..=3600;
@@ -49,6 +54,9 @@ fn wish_of(key: &str) -> Option<String> {
         "sessions_max" => wish("a whole number", &bounds::SESSIONS_MAX),
         "budget_bytes_per_s" => wish("a whole number", &bounds::BUDGET_BYTES_PER_S),
         "budget_burst_bytes" => wish("a whole number", &bounds::BUDGET_BURST_BYTES),
+        "egress_bytes_per_s" => wish("a whole number", &bounds::EGRESS_BYTES_PER_S),
+        "tier_cell_m" => wish("a whole number", &bounds::TIER_CELL_M),
+        "tier_dense" | "tier_crowded" => wish("a whole number", &bounds::TIER_ENTITIES),
         "view" => ViewError.to_string(),
         "receive_buffer_bytes" => wish("a whole number", &bounds::RECEIVE_BUFFER_BYTES),
         "send_buffer_bytes" => wish("a whole number", &bounds::SEND_BUFFER_BYTES),
@@ -60,7 +68,7 @@ fn wish_of(key: &str) -> Option<String> {
 }
 
 /// Every key of a file.
-pub const KEYS: [&str; 14] = [
+pub const KEYS: [&str; 18] = [
     "listen",
     "admin",
     "upstream",
@@ -69,7 +77,11 @@ pub const KEYS: [&str; 14] = [
     "sessions_max",
     "budget_bytes_per_s",
     "budget_burst_bytes",
+    "egress_bytes_per_s",
     "view",
+    "tier_cell_m",
+    "tier_dense",
+    "tier_crowded",
     "receive_buffer_bytes",
     "send_buffer_bytes",
     "drain_deadline_s",
@@ -105,10 +117,18 @@ pub struct RelaySettings {
     pub sessions_max: usize,
     /// Bytes a second that one session may be sent.
     pub budget_bytes_per_s: u64,
-    /// Bytes at once that one session may be sent.
-    pub budget_burst_bytes: u64,
+    /// Bytes at once that one session may be sent; where not given, an eighth of a second's rate.
+    pub budget_burst_bytes: Option<u64>,
+    /// Bytes a second that all sessions together may be sent; 0 for no cap.
+    pub egress_bytes_per_s: u64,
     /// What a session sees until the origin says what it may see.
     pub view: View,
+    /// Side of the cells whose density sets rate tiers, metres.
+    pub tier_cell_m: u32,
+    /// Entities in a cell from which on each changes every 2nd tick; 0 for never.
+    pub tier_dense: u32,
+    /// Entities in a cell from which on each changes every 4th tick; 0 for never.
+    pub tier_crowded: u32,
     /// Receive buffer asked for each shard's socket, bytes.
     pub receive_buffer_bytes: usize,
     /// Send buffer asked for each shard's socket, bytes.
@@ -131,8 +151,12 @@ impl Default for RelaySettings {
             shards: std::thread::available_parallelism().map_or(1, |cores| cores.get().min(SHARDS_MAX)),
             sessions_max: 10_000,
             budget_bytes_per_s: 512 << 10,
-            budget_burst_bytes: 64 << 10,
+            budget_burst_bytes: None,
+            egress_bytes_per_s: 0,
             view: View::WHOLE,
+            tier_cell_m: 32,
+            tier_dense: 0,
+            tier_crowded: 0,
             receive_buffer_bytes: 4 << 20,
             send_buffer_bytes: 4 << 20,
             drain_deadline_s: 10,
@@ -172,14 +196,26 @@ pub struct PartialSettings {
     /// Bytes a second that one session may be sent [default: 524288]
     #[arg(long, env = "ACKLINE_BUDGET_BYTES_PER_S", value_name = "BYTES", value_parser = whole(bounds::BUDGET_BYTES_PER_S))]
     pub budget_bytes_per_s: Option<u64>,
-    /// Bytes at once that one session may be sent [default: 65536]
+    /// Bytes at once that one session may be sent [default: an eighth of a second, 1200 to 65536]
     #[arg(long, env = "ACKLINE_BUDGET_BURST_BYTES", value_name = "BYTES", value_parser = whole(bounds::BUDGET_BURST_BYTES))]
     pub budget_burst_bytes: Option<u64>,
+    /// Bytes a second that all sessions together may be sent, shared fairly; 0 for no cap [default: 0]
+    #[arg(long, env = "ACKLINE_EGRESS_BYTES_PER_S", value_name = "BYTES", value_parser = whole(bounds::EGRESS_BYTES_PER_S))]
+    pub egress_bytes_per_s: Option<u64>,
     /// What a session sees until the origin says what it may see: whole, radius:ENTER,LEAVE around its own entity,
     /// spectator:ENTER,LEAVE around its camera, in metres [default: whole]
     #[arg(long, env = "ACKLINE_VIEW", value_name = "VIEW", value_parser = str::parse::<View>)]
     #[serde(with = "view")]
     pub view: Option<View>,
+    /// Side of the square cells whose density sets rate tiers, metres [default: 32]
+    #[arg(long, env = "ACKLINE_TIER_CELL_M", value_name = "METRES", value_parser = whole(bounds::TIER_CELL_M))]
+    pub tier_cell_m: Option<u32>,
+    /// Entities in a cell from which on each changes every 2nd tick; 0 for never [default: 0]
+    #[arg(long, env = "ACKLINE_TIER_DENSE", value_name = "ENTITIES", value_parser = whole(bounds::TIER_ENTITIES))]
+    pub tier_dense: Option<u32>,
+    /// Entities in a cell from which on each changes every 4th tick; 0 for never [default: 0]
+    #[arg(long, env = "ACKLINE_TIER_CROWDED", value_name = "ENTITIES", value_parser = whole(bounds::TIER_ENTITIES))]
+    pub tier_crowded: Option<u32>,
     /// Receive buffer asked for each shard's socket [default: 4194304]
     #[arg(long, env = "ACKLINE_RECEIVE_BUFFER_BYTES", value_name = "BYTES", value_parser = whole(bounds::RECEIVE_BUFFER_BYTES))]
     pub receive_buffer_bytes: Option<usize>,
@@ -226,6 +262,27 @@ impl RelaySettings {
         }
     }
 
+    /// What one session may be sent.
+    #[must_use]
+    pub fn budget(&self) -> Budget {
+        let derived = Budget::of_rate(self.budget_bytes_per_s);
+        Budget {
+            burst_bytes: self.budget_burst_bytes.unwrap_or(derived.burst_bytes),
+            ..derived
+        }
+    }
+
+    /// Rate tiers by density, where there are any.
+    #[must_use]
+    pub fn tiers(&self) -> Option<TierSettings> {
+        let from = |entities: u32| if entities == 0 { u32::MAX } else { entities };
+        (self.tier_dense > 0 || self.tier_crowded > 0).then(|| TierSettings {
+            cell_cm: self.tier_cell_m.saturating_mul(100),
+            dense: from(self.tier_dense),
+            crowded: from(self.tier_crowded),
+        })
+    }
+
     /// The settings in force: `flags` over those of `file` over the defaults.
     ///
     /// # Errors
@@ -264,9 +321,17 @@ impl RelaySettings {
         )?;
         within(
             "budget_burst_bytes",
-            self.budget_burst_bytes,
+            self.budget().burst_bytes,
             bounds::BUDGET_BURST_BYTES,
         )?;
+        within(
+            "egress_bytes_per_s",
+            self.egress_bytes_per_s,
+            bounds::EGRESS_BYTES_PER_S,
+        )?;
+        within("tier_cell_m", self.tier_cell_m, bounds::TIER_CELL_M)?;
+        within("tier_dense", self.tier_dense, bounds::TIER_ENTITIES)?;
+        within("tier_crowded", self.tier_crowded, bounds::TIER_ENTITIES)?;
         within(
             "receive_buffer_bytes",
             self.receive_buffer_bytes,
@@ -341,7 +406,11 @@ impl RelaySettings {
             self.sessions_max != other.sessions_max,
             self.budget_bytes_per_s != other.budget_bytes_per_s,
             self.budget_burst_bytes != other.budget_burst_bytes,
+            self.egress_bytes_per_s != other.egress_bytes_per_s,
             self.view != other.view,
+            self.tier_cell_m != other.tier_cell_m,
+            self.tier_dense != other.tier_dense,
+            self.tier_crowded != other.tier_crowded,
             self.receive_buffer_bytes != other.receive_buffer_bytes,
             self.send_buffer_bytes != other.send_buffer_bytes,
             self.drain_deadline_s != other.drain_deadline_s,
@@ -368,8 +437,12 @@ impl RelaySettings {
             shards: Some(self.shards),
             sessions_max: Some(self.sessions_max),
             budget_bytes_per_s: Some(self.budget_bytes_per_s),
-            budget_burst_bytes: Some(self.budget_burst_bytes),
+            budget_burst_bytes: Some(self.budget().burst_bytes),
+            egress_bytes_per_s: Some(self.egress_bytes_per_s),
             view: Some(self.view),
+            tier_cell_m: Some(self.tier_cell_m),
+            tier_dense: Some(self.tier_dense),
+            tier_crowded: Some(self.tier_crowded),
             receive_buffer_bytes: Some(self.receive_buffer_bytes),
             send_buffer_bytes: Some(self.send_buffer_bytes),
             drain_deadline_s: Some(self.drain_deadline_s),
@@ -448,8 +521,12 @@ impl PartialSettings {
         over(&self.shards, &mut settings.shards);
         over(&self.sessions_max, &mut settings.sessions_max);
         over(&self.budget_bytes_per_s, &mut settings.budget_bytes_per_s);
-        over(&self.budget_burst_bytes, &mut settings.budget_burst_bytes);
+        settings.budget_burst_bytes = self.budget_burst_bytes.or(settings.budget_burst_bytes);
+        over(&self.egress_bytes_per_s, &mut settings.egress_bytes_per_s);
         over(&self.view, &mut settings.view);
+        over(&self.tier_cell_m, &mut settings.tier_cell_m);
+        over(&self.tier_dense, &mut settings.tier_dense);
+        over(&self.tier_crowded, &mut settings.tier_crowded);
         over(&self.receive_buffer_bytes, &mut settings.receive_buffer_bytes);
         over(&self.send_buffer_bytes, &mut settings.send_buffer_bytes);
         over(&self.drain_deadline_s, &mut settings.drain_deadline_s);

@@ -294,6 +294,8 @@ impl ShardLoop {
         self.looped.lateness.age(now_us);
         let (open, arena) = (self.shard.open(), self.shard.arena());
         let arena = (arena.frames(), arena.bytes());
+        let (level, share) = (self.shard.overload_level(), self.shard.egress_share_thousandths());
+        self.links.metrics.tell_pressure(level, share);
         self.links
             .metrics
             .tell(open, arena, self.shard.counters_mut(), &mut self.looped);

@@ -198,14 +198,27 @@ mod tests {
             (range.enter_cm(), range.leave_cm())
         };
         assert_eq!("whole".parse(), Ok(View::WHOLE));
-        assert_eq!((metres("radius"), metres("spectator:0.5, 1e6")), ((2000, 2500), (50, 100_000_000)));
+        assert_eq!(
+            (metres("radius"), metres("spectator:0.5, 1e6")),
+            ((2000, 2500), (50, 100_000_000))
+        );
         for text in ["whole", "radius:0.01,0.29", "spectator:20.5,1000000"] {
             let view: View = text.parse().unwrap();
             assert_eq!((view.to_string().as_str(), view.tags), (text, Tags::MAX));
         }
         for text in [
-            "", "Whole", "whole:1,2", "radius:", "radius:1", "radius:2,1", "radius:0,1", "radius:1,NaN",
-            "radius:1,inf", "radius:1,1000001", "spectator:1,2,3", "camera",
+            "",
+            "Whole",
+            "whole:1,2",
+            "radius:",
+            "radius:1",
+            "radius:2,1",
+            "radius:0,1",
+            "radius:1,NaN",
+            "radius:1,inf",
+            "radius:1,1000001",
+            "spectator:1,2,3",
+            "camera",
         ] {
             assert_eq!(text.parse::<View>(), Err(ViewError), "{text}");
         }

@@ -50,7 +50,13 @@ fn pre4_every_connection_is_told_who_is_there_and_each_input_once() {
         player: 1,
         position: [3; 3],
     };
-    line.say([PlayerEvent::Joined(1), input(1, 2), input(2, 1), lost(1, 3, 2), camera.clone()]);
+    line.say([
+        PlayerEvent::Joined(1),
+        input(1, 2),
+        input(2, 1),
+        lost(1, 3, 2),
+        camera.clone(),
+    ]);
     let told = [lost(1, 1, 1), input(1, 2), lost(1, 3, 2), camera.clone()];
     assert_eq!(collected(&mut caller), told);
     line.say([input(1, 2), input(1, 5)]);
@@ -94,10 +100,16 @@ fn threats_71_a_full_line_loses_inputs_and_neither_joins_nor_leaves() {
     let count = |event: PlayerEvent| told.iter().filter(|told| **told == event).count();
     let there = [1, 2, 3].map(|player| count(PlayerEvent::Joined(player)) - count(PlayerEvent::Left(player)));
     assert_eq!(there, [1, 0, 1]);
-    assert!([1, 2, 3].iter().all(|player| count(PlayerEvent::Joined(*player)) <= 1));
+    assert!(
+        [1, 2, 3]
+            .iter()
+            .all(|player| count(PlayerEvent::Joined(*player)) <= 1)
+    );
     let [taken, lost_by_clients, dropped] = caller.results();
     assert_eq!((taken + dropped, lost_by_clients), (u64::from(all) + 1, 0));
-    let lost = told.iter().find(|event| matches!(event, PlayerEvent::InputsLost { .. }));
+    let lost = told
+        .iter()
+        .find(|event| matches!(event, PlayerEvent::InputsLost { .. }));
     let Some(PlayerEvent::InputsLost { first, count, .. }) = lost else {
         panic!("what was dropped is not told")
     };
