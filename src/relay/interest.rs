@@ -346,7 +346,7 @@ impl Interest {
 /// Where a slot's entity is.
 fn place_of(frame: &Frame, slot: Slot) -> Option<Point> {
     let motion = frame.record(slot)?.motion.as_ref()?;
-    Some(point(&frame.schema, motion))
+    point(&frame.schema, motion)
 }
 
 /// A distance as a share of the range it may have.
