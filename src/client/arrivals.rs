@@ -73,6 +73,7 @@ impl Arrivals {
                     parts: 0,
                     of: None,
                     exhaustive: true,
+                    view_complete: header.view_complete,
                     asserted: false,
                 },
             );

@@ -75,6 +75,8 @@ pub struct NewestSnapshot {
     pub of: Option<u8>,
     /// No part says that something was left out: once whole, what it does not name is as in its base.
     pub exhaustive: bool,
+    /// Its base has all of the view: with what it names that is all there is to be seen (SPEC DEC12).
+    pub view_complete: bool,
     /// The same, and a part brought its base's digest, which was right (CTL6).
     pub asserted: bool,
 }
@@ -114,6 +116,8 @@ pub(super) struct Replica {
     stream: Option<Box<Stream>>,
     /// The newest state of the client's own entity in this stream.
     owner: Option<OwnerState>,
+    /// The snapshot whose part was taken last.
+    taken: Option<Tick>,
     /// The stream that the session epoch is of.
     epoch_stream: u32,
     /// The session epoch in which a digest differed.
@@ -139,6 +143,7 @@ impl Replica {
             display: Display::default(),
             stream: None,
             owner: None,
+            taken: None,
             epoch_stream: 0,
             distrusted_in: None,
             arrivals: Arrivals::new(),
@@ -187,6 +192,11 @@ impl Replica {
         self.stale
     }
 
+    /// The snapshot whose part was taken last.
+    pub(super) fn taken(&self) -> Option<Tick> {
+        self.taken
+    }
+
     /// The entries of the part taken last.
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry> + Clone + '_ {
         self.draft.resolved(&self.pool)
@@ -218,6 +228,7 @@ impl Replica {
     }
 
     pub(super) fn begin_receive(&mut self) {
+        self.taken = None;
         self.draft.clear(&mut self.pool);
         self.display.begin_receive();
     }
@@ -321,6 +332,7 @@ impl Replica {
             current,
             whole,
         } = self.arrivals.note(header, now_us);
+        self.taken = Some(header.id);
         statistics.count_part(admission, newer, current);
         let shut_out = header.candidate && !admission.is_stored() && self.window.is_full();
         statistics.parts_window_full += u64::from(shut_out);

@@ -53,9 +53,10 @@ pub struct Interest {
     view: View,
     owner: Option<Entity>,
     owner_slot: Option<Slot>,
+    /// Where the client has moved its camera, while the view is one of a camera.
     camera: Option<Point>,
-    /// Where the view is, or was last.
-    centre: Option<Point>,
+    /// Where the own entity is, or was last.
+    own: Option<Point>,
     members: Vec<Member>,
     left: Vec<Left>,
     /// Stream and tick of the last update.
@@ -117,6 +118,10 @@ impl Interest {
             self.owner_slot = None;
         }
         self.view = view.unwrap_or(self.view);
+        if !matches!(self.view.scope, Scope::Camera(_)) {
+            // Where a camera was long ago is no place to look at when there is one again.
+            self.camera = None;
+        }
     }
 
     /// The client's camera was moved.
@@ -187,7 +192,7 @@ impl Interest {
             self.members.clear();
             self.left.clear();
             self.assign(None, None);
-            (self.camera, self.centre) = (None, None);
+            (self.camera, self.own) = (None, None);
         }
         self.updated = Some((frame.stream_epoch, frame.tick));
         self.find_owner(frame);
@@ -196,7 +201,7 @@ impl Interest {
         self.merge(frame, scratch);
     }
 
-    /// Looks where the own entity is: it moves its view, and so does the camera.
+    /// Looks where the own entity is.
     fn find_owner(&mut self, frame: &Frame) {
         let is_own = |slot: Slot| {
             frame
@@ -209,19 +214,23 @@ impl Interest {
             (Some(_), _) => frame.alive().iter().find(|slot| is_own(*slot)),
         };
         let own = self.owner_slot.and_then(|slot| place_of(frame, slot));
-        let wanted = match self.view.scope {
+        self.own = own.or(self.own);
+    }
+
+    /// Where the view is centred.
+    fn centre(&self) -> Option<Point> {
+        match self.view.scope {
             Scope::Whole => None,
-            Scope::Owner(_) => own,
-            Scope::Camera(_) => self.camera.or(own),
-        };
-        self.centre = wanted.or(self.centre);
+            Scope::Owner(_) => self.own,
+            Scope::Camera(_) => self.camera.or(self.own),
+        }
     }
 
     fn find(&self, frame: &Frame, scratch: &mut Scratch) {
         let found = &mut scratch.found;
         found.clear();
         let permitted = |slot: Slot| self.view.permits(frame.tags(slot));
-        match (self.view.scope.range(), self.centre) {
+        match (self.view.scope.range(), self.centre()) {
             (None, _) => {
                 let all = frame.alive().iter().filter(|slot| permitted(*slot));
                 found.extend(all.map(|slot| Found {
@@ -346,7 +355,7 @@ impl Interest {
 /// Where a slot's entity is.
 fn place_of(frame: &Frame, slot: Slot) -> Option<Point> {
     let motion = frame.record(slot)?.motion.as_ref()?;
-    Some(point(&frame.schema, motion))
+    point(&frame.schema, motion)
 }
 
 /// A distance as a share of the range it may have.

@@ -6,6 +6,7 @@ use crate::state::entity::Entity;
 use crate::state::record::{Motion, Record};
 use crate::state::rotation::Rotation;
 use crate::state::schema::Schema;
+use crate::state::view::Tags;
 
 /// What an entity mostly does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub struct Body {
     pub motion: Option<Motion>,
     /// Extra fields said.
     pub extras: [u32; EXTRA_FIELDS_MAX],
+    /// Its tag bits.
+    pub tags: Tags,
     /// Time of the last observation of this life.
     pub observed_us: u64,
     /// Position now, in steps.
@@ -74,6 +77,7 @@ impl Body {
             segment_us: born_us,
             motion: None,
             extras: [0; EXTRA_FIELDS_MAX],
+            tags: 0,
             observed_us: born_us,
             position: [0; 3],
             velocity: [0; 3],

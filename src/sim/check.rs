@@ -2,16 +2,20 @@
 //!
 //! Shown records equal the truth of their snapshot's frame; a slot never goes back in time; a destroyed life is
 //! never shown again; nothing of an old stream is shown in a new one; the window stays within its slots; nothing
-//! is refused that an honest relay over a bad link cannot cause. After a flipped bit, wrong records are counted
+//! is refused that an honest relay over a bad link cannot cause; nobody out of view is named. After a flipped bit, wrong records are counted
 //! apart until the healing, which must come.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::hasher::EntityHasher;
+use super::leaks;
+use super::oracle::Oracle;
 use super::outcome::Figures;
+use super::sight::Verdict;
 use super::taint::{Look, Taint};
 use super::told::Told;
-use super::truth::{Fact, FrameFact, Truth};
+use super::truth::{Fact, Truth};
+use super::whole::{Whole, is_right};
 use crate::client::display::{Absence, DisplayPlace, Gone, Known, ShownKind};
 use crate::client::inbox::{ClientEvent, Ending};
 use crate::client::refusal::Refusal;
@@ -22,11 +26,8 @@ use crate::state::entity::Entity;
 use crate::state::slots::Slot;
 use crate::window::receive::Rejection;
 
-/// Time between two looks at everything shown.
-const LOOK_US: u64 = 200_000;
-/// The longest that an entity may be shown after its end while whole snapshots arrive: a view resync, and a
-/// digest that is lost some times.
-pub const UNDEAD_WITHIN_US: u64 = 4_000_000;
+/// The longest that a window may stay full while snapshots come.
+const FULL_US: u64 = 6_000_000;
 
 /// What one session of a client has shown so far.
 #[derive(Debug, Default)]
@@ -38,12 +39,9 @@ pub struct Check {
     newest_at_us: u64,
     told: Told,
     taint: Option<Taint>,
-    /// What was shown after its end at the last look at everything, since when on the clock of looks.
-    undead: HashMap<Entity, u64, EntityHasher>,
-    /// Entries left out in the run at the last look.
-    omitted: u64,
-    looked_at_us: u64,
-    looks_us: u64,
+    whole: Whole,
+    /// Since when the window has been full.
+    full_us: Option<u64>,
     found: Vec<String>,
     /// Set once somebody asks for notes about an entity.
     watch: Option<u32>,
@@ -84,6 +82,14 @@ impl Check {
     /// Silence has passed: the gap is nobody's.
     pub fn woke(&mut self) {
         self.newest_at_us = 0;
+        self.full_us = None;
+        self.whole.forget();
+    }
+
+    /// The longest wait for a record that changed.
+    #[must_use]
+    pub fn starved_us(&self) -> u64 {
+        self.whole.starved_us()
     }
 
     /// Looks at a client after it took a datagram.
@@ -92,21 +98,24 @@ impl Check {
         now_us: u64,
         client: &Client,
         received: Received,
-        truth: &Truth,
+        oracle: &Oracle<'_>,
         figures: &mut Figures,
     ) {
+        let truth = oracle.truth;
         match received {
             Received::Refused(refusal) => self.refused(refusal, client),
             Received::Snapshot { .. } | Received::Welcomed => {
                 self.follow_stream(client, truth);
                 self.follow_time(now_us, client, truth, figures);
-                self.look_at_changes(client, truth, figures);
-                self.look_at_whole(now_us, client, truth, figures);
-                let slots = client.statistics().slots_in_use;
-                if slots > WINDOW_SLOTS as u64 {
-                    self.found
-                        .push(format!("{slots} slots are in use, more than {WINDOW_SLOTS}"));
+                self.look_at_changes(client, oracle, figures);
+                self.look_for_leaks(client, oracle, figures);
+                if self.is_tainted() {
+                    self.whole.forget();
+                } else {
+                    let found = self.whole.look(now_us, client, oracle, figures);
+                    self.found.extend(found);
                 }
+                self.look_at_window(now_us, client);
             }
             _ => self.follow_stream(client, truth),
         }
@@ -156,7 +165,7 @@ impl Check {
             self.as_of.clear();
             self.destroyed.clear();
             self.newest = self.newest.map(|(tick, _)| (tick, 0));
-            self.undead.clear();
+            self.whole.forget();
         }
     }
 
@@ -185,92 +194,40 @@ impl Check {
         figures.slots.add(client.statistics().slots_in_use);
     }
 
-    /// Once the newest snapshot is whole: what lives is shown as in its frame. What is shown beyond that is followed,
-    /// since a short life may be heard of and its end not.
-    fn look_at_whole(&mut self, now_us: u64, client: &Client, truth: &Truth, figures: &mut Figures) {
-        let since_us = now_us - self.looked_at_us;
-        let newest = client
-            .newest()
-            .filter(|newest| newest.is_whole() && since_us >= LOOK_US);
-        let Some(frame) = newest.and_then(|newest| truth.frame(newest.id)) else {
+    fn look_at_window(&mut self, now_us: u64, client: &Client) {
+        let slots = client.statistics().slots_in_use;
+        if slots > WINDOW_SLOTS as u64 {
+            self.found
+                .push(format!("{slots} slots are in use, more than {WINDOW_SLOTS}"));
+        }
+        if slots < WINDOW_SLOTS as u64 {
+            self.full_us = None;
+            return;
+        }
+        let since_us = *self.full_us.get_or_insert(now_us);
+        if now_us - since_us > FULL_US {
+            self.found
+                .push(format!("the window has been full since {since_us} us"));
+            self.full_us = Some(now_us);
+        }
+    }
+
+    /// Every entry is about somebody in view.
+    fn look_for_leaks(&mut self, client: &Client, oracle: &Oracle<'_>, figures: &mut Figures) {
+        let frame = client.decoded_of().and_then(|tick| oracle.truth.frame(tick));
+        let (Some(frame), Some(sight)) = (frame, oracle.sight.as_deref()) else {
             return;
         };
-        self.looked_at_us = now_us;
-        self.looks_us += since_us.min(2 * LOOK_US);
-        if self.is_tainted() || frame.stream_epoch != self.stream_epoch {
-            self.undead.clear();
+        if frame.stream_epoch != self.stream_epoch || self.is_tainted() {
             return;
         }
-        let mut wrong = core::mem::take(&mut self.undead);
-        let mut still: HashMap<Entity, u64, EntityHasher> = HashMap::default();
-        let mut alive = 0;
-        let mut behind = Vec::new();
-        for (_, record, _) in client.display().records() {
-            match truth.at(frame, record.entity) {
-                Fact::Alive(expected) => {
-                    alive += 1;
-                    if *expected != record {
-                        behind.push(record.entity);
-                    }
-                }
-                _ => {
-                    let since = wrong.remove(&record.entity).unwrap_or(self.looks_us);
-                    still.insert(record.entity, since);
-                }
-            }
-        }
-        if alive < frame.living {
-            let shown: HashSet<Entity, EntityHasher> = client
-                .display()
-                .records()
-                .map(|(_, record, _)| record.entity)
-                .collect();
-            behind.extend(truth.living_at(frame).filter(|entity| !shown.contains(entity)));
-        }
-        figures.looks += 1;
-        figures.looks_behind += u64::from(!behind.is_empty());
-        figures.looks_undead += u64::from(!still.is_empty());
-        // Base and entries make the whole frame, unless the budget has cut it.
-        if figures.records_omitted == 0 {
-            for entity in behind {
-                let shown = client
-                    .display()
-                    .find(entity)
-                    .and_then(|slot| client.display().known(slot));
-                let (tick, fact) = (frame.tick, truth.at(frame, entity));
-                self.found.push(format!(
-                    "snapshot {tick} is whole, and entity {entity} is shown as {shown:?}; true is {fact:?}"
-                ));
-            }
-        }
-        wrong
-            .values()
-            .for_each(|since| figures.undead_us.add(self.looks_us.saturating_sub(*since)));
-        self.undead = still;
-        if core::mem::replace(&mut self.omitted, figures.records_omitted) != figures.records_omitted {
-            // An end may be among what the budget left out: the wait for it begins anew.
-            self.undead
-                .values_mut()
-                .for_each(|since| *since = self.looks_us.max(*since));
-        }
-        self.say_undead(frame, truth);
+        let (found, looked) = leaks::look(client, frame, sight, oracle.truth);
+        figures.entries_checked += looked;
+        figures.leaks += found.len() as u64;
+        self.found.extend(found);
     }
 
-    /// Says of which entities the end has not been heard for too long, once each.
-    fn say_undead(&mut self, frame: &FrameFact, truth: &Truth) {
-        for (entity, since) in &mut self.undead {
-            if self.looks_us > since.saturating_add(UNDEAD_WITHIN_US) {
-                let (tick, fact) = (frame.tick, truth.at(frame, *entity));
-                let us = self.looks_us - *since;
-                self.found.push(format!(
-                    "entity {entity} has been shown for {us} us too long, at snapshot {tick} too: {fact:?}"
-                ));
-                *since = u64::MAX / 2;
-            }
-        }
-    }
-
-    fn look_at_changes(&mut self, client: &Client, truth: &Truth, figures: &mut Figures) {
+    fn look_at_changes(&mut self, client: &Client, oracle: &Oracle<'_>, figures: &mut Figures) {
         for shown in client.changes() {
             if self.watch == Some(shown.entity.id) {
                 let (place, newest) = (
@@ -284,9 +241,9 @@ impl Check {
             }
             match client.display().place(shown.slot) {
                 DisplayPlace::Known(known) => {
-                    self.look_at_record(shown.slot, shown.kind, &known, truth, figures)
+                    self.look_at_record(shown.slot, shown.kind, &known, oracle, figures)
                 }
-                DisplayPlace::Gone(gone) => self.look_at_departure(shown.slot, &gone, truth, figures),
+                DisplayPlace::Gone(gone) => self.look_at_departure(shown.slot, &gone, oracle, figures),
                 DisplayPlace::Never => self.found.push(format!("slot {} changed to nothing", shown.slot)),
             }
         }
@@ -297,9 +254,10 @@ impl Check {
         slot: Slot,
         kind: ShownKind,
         known: &Known,
-        truth: &Truth,
+        oracle: &Oracle<'_>,
         figures: &mut Figures,
     ) {
+        let truth = oracle.truth;
         figures.records_checked += 1;
         self.moved_on(slot, known.as_of);
         let entity = known.record.entity;
@@ -308,15 +266,17 @@ impl Check {
                 "entity {entity} was destroyed and is shown again in slot {slot}"
             ));
         }
-        if let Err(what) = self.judge(known, truth) {
+        let tick = known.as_of;
+        let owner = oracle.sight.as_deref().and_then(|sight| sight.owner_at(tick));
+        if let Err(what) = self.judge(known, owner, truth) {
             self.mismatch(figures, || {
                 format!("slot {slot}, snapshot {}: {what}", known.as_of)
             });
         }
     }
 
-    /// Compares a shown record with the truth of its snapshot.
-    fn judge(&self, known: &Known, truth: &Truth) -> Result<(), String> {
+    /// Compares a shown record with the truth of its snapshot; that of the own entity but for how it moves.
+    fn judge(&self, known: &Known, owner: Option<Entity>, truth: &Truth) -> Result<(), String> {
         let Known {
             record,
             as_of,
@@ -339,29 +299,29 @@ impl Check {
             ));
         }
         match truth.at(frame, record.entity) {
-            Fact::Alive(expected) if expected == record => Ok(()),
+            Fact::Alive(expected) if is_right(record, expected, owner) => Ok(()),
             Fact::Alive(expected) => Err(format!("shown {record:?}, true is {expected:?}")),
             fact => Err(format!("entity {} is shown, true is {fact:?}", record.entity)),
         }
     }
 
-    fn look_at_departure(&mut self, slot: Slot, gone: &Gone, truth: &Truth, figures: &mut Figures) {
+    /// Who is gone was not to be seen any more. Why it is gone is looked at where the entry came (`leaks`).
+    fn look_at_departure(&mut self, slot: Slot, gone: &Gone, oracle: &Oracle<'_>, figures: &mut Figures) {
         figures.departures_checked += 1;
         self.moved_on(slot, gone.as_of);
+        let truth = oracle.truth;
+        let must = oracle
+            .sight
+            .as_deref()
+            .map_or(Verdict::Must, |sight| sight.judge(truth, gone.as_of, gone.entity));
         let fact = truth.frame(gone.as_of).map(|frame| truth.at(frame, gone.entity));
         let right = match (gone.absence, fact) {
-            (
-                Absence::Destroyed { at_us, reason },
-                Some(Fact::Ended {
-                    at_us: at,
-                    reason: why,
-                }),
-            ) => {
+            (Absence::Destroyed { at_us, reason }, Some(fact)) => {
                 self.destroyed.insert(gone.entity);
-                (at_us, reason) == (at, why)
+                fact == Fact::Ended { at_us, reason }
             }
-            (Absence::Unheard, Some(fact)) => !matches!(fact, Fact::Alive(_)),
-            _ => false,
+            (_, Some(fact)) => !matches!(fact, Fact::Alive(_)) || must != Verdict::Must,
+            (_, None) => false,
         };
         if !right {
             self.mismatch(figures, || {
@@ -398,7 +358,7 @@ impl Check {
         now_us: u64,
         client: &Client,
         event: &ClientEvent,
-        truth: &Truth,
+        oracle: &mut Oracle<'_>,
         figures: &mut Figures,
     ) -> bool {
         if self.watch.is_some() && !matches!(event, ClientEvent::World(_)) {
@@ -409,12 +369,13 @@ impl Check {
         }
         match event {
             ClientEvent::World(event) => {
-                let wrong = self.told.event(now_us, event, client, truth, figures);
+                let wrong = self.told.event(now_us, event, client, oracle, figures);
                 self.found.extend(wrong);
             }
             ClientEvent::StreamChanged(epoch) => self.told = Told::new(*epoch),
             ClientEvent::ViewComplete => {
                 figures.complete_views += 1;
+                self.told.view_complete(now_us);
             }
             ClientEvent::Closed(Ending::Left) => return true,
             ClientEvent::Closed(ending) => {
@@ -436,11 +397,12 @@ impl Check {
         truth: &Truth,
         figures: &mut Figures,
     ) {
+        let owner = client.assigned().entity;
         let shown = client.display().records();
         let known = shown.filter_map(|(slot, ..)| client.display().known(slot));
         let of_memory = known.filter(|known| truth.frame(known.as_of).is_some());
         let wrong = of_memory
-            .filter_map(|known| self.judge(&known, truth).err())
+            .filter_map(|known| self.judge(&known, owner, truth).err())
             .next();
         let Some(taint) = self.taint.as_mut() else {
             return;
@@ -462,42 +424,15 @@ impl Check {
     }
 
     /// The end: links were clean long enough, so everything must be there and nothing else.
-    pub fn end(&mut self, client: &Client, truth: &Truth, figures: &mut Figures) {
-        let Some(frame) = truth.newest() else { return };
-        let mut shown: HashMap<Entity, _, EntityHasher> = client
-            .display()
-            .records()
-            .map(|(_, record, as_of)| (record.entity, (record, as_of)))
-            .collect();
-        for entity in truth.living() {
-            figures.records_checked += 1;
-            let (record, as_of) = match shown.remove(entity) {
-                Some(shown) => shown,
-                None => {
-                    figures.missing += 1;
-                    self.found.push(format!("entity {entity} is missing at the end"));
-                    continue;
-                }
-            };
-            let expected = truth.at(frame, *entity);
-            if expected != Fact::Alive(&record) {
-                figures.missing += 1;
-                self.found.push(format!(
-                    "at the end entity {entity} is shown as of {as_of} as {record:?}, true is {expected:?}"
-                ));
-            }
-        }
-        for entity in shown.into_keys() {
-            figures.ghosts += 1;
-            self.found
-                .push(format!("entity {entity} is shown at the end and does not live"));
-        }
-        self.found.extend(self.told.end(client, truth, figures));
-        if self.newest.is_none_or(|(tick, _)| tick != frame.tick) {
-            self.found.push(format!(
-                "the newest snapshot is {:?}, not {}",
-                self.newest, frame.tick
-            ));
-        }
+    pub fn end(&mut self, client: &Client, oracle: &Oracle<'_>, figures: &mut Figures) {
+        let sight = oracle.sight.as_deref();
+        self.found
+            .extend(self.whole.end(client, sight, oracle.truth, figures));
+        self.found.extend(self.told.end(client, oracle));
+    }
+
+    /// Something else was found about the session.
+    pub fn find(&mut self, what: impl IntoIterator<Item = String>) {
+        self.found.extend(what);
     }
 }

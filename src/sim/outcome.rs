@@ -67,6 +67,19 @@ pub struct Figures {
     pub ghosts: u64,
     /// Records that differed between a flipped bit and its healing.
     pub tainted_records: u64,
+    /// Entries looked at for leaks, and what was told of somebody out of view, events included.
+    pub entries_checked: u64,
+    pub leaks: u64,
+    /// Events that were due and did not come, for want of room.
+    pub events_missed: u64,
+    /// Records that waited for longer than they may.
+    pub starved: u64,
+    pub inputs_pushed: u64,
+    pub inputs_taken: u64,
+    pub inputs_lost: u64,
+    pub owner_states: u64,
+    pub messages_directed: u64,
+    pub directives: u64,
     pub flips: u64,
     pub flips_detected: u64,
     pub flips_harmless: u64,
@@ -90,6 +103,8 @@ pub struct Figures {
     pub parts_received: u64,
     pub snapshots_sent: u64,
     pub slots_most: u64,
+    /// Sessions by role.
+    pub roles: BTreeMap<&'static str, u64>,
     pub fallbacks: BTreeMap<&'static str, u64>,
     pub withheld: BTreeMap<&'static str, u64>,
     pub refused_by_clients: BTreeMap<&'static str, u64>,
@@ -101,6 +116,8 @@ pub struct Figures {
     pub slots: Quantiles,
     /// From an event's arrival at the relay to the game.
     pub event_late_us: Quantiles,
+    /// The longest that a member which changed waited for its record, by session.
+    pub starved_us: Quantiles,
     /// How long an entity was shown after its end.
     pub undead_us: Quantiles,
     pub advance_us: Quantiles,
@@ -115,7 +132,7 @@ pub struct Figures {
 impl Figures {
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Figures) {
-        let sums: [(&mut u64, u64); 41] = [
+        let sums: [(&mut u64, u64); 51] = [
             (&mut self.runs, other.runs),
             (&mut self.client_us, other.client_us),
             (&mut self.sessions, other.sessions),
@@ -157,12 +174,23 @@ impl Figures {
             (&mut self.looks_undead, other.looks_undead),
             (&mut self.records_omitted, other.records_omitted),
             (&mut self.messages_dropped, other.messages_dropped),
+            (&mut self.entries_checked, other.entries_checked),
+            (&mut self.leaks, other.leaks),
+            (&mut self.events_missed, other.events_missed),
+            (&mut self.starved, other.starved),
+            (&mut self.inputs_pushed, other.inputs_pushed),
+            (&mut self.inputs_taken, other.inputs_taken),
+            (&mut self.inputs_lost, other.inputs_lost),
+            (&mut self.owner_states, other.owner_states),
+            (&mut self.messages_directed, other.messages_directed),
+            (&mut self.directives, other.directives),
         ];
         for (mine, theirs) in sums {
             *mine += theirs;
         }
         self.slots_most = self.slots_most.max(other.slots_most);
         for (mine, theirs) in [
+            (&mut self.roles, &other.roles),
             (&mut self.fallbacks, &other.fallbacks),
             (&mut self.withheld, &other.withheld),
             (&mut self.refused_by_clients, &other.refused_by_clients),
@@ -177,6 +205,7 @@ impl Figures {
             (&mut self.complete_us, &other.complete_us),
             (&mut self.slots, &other.slots),
             (&mut self.event_late_us, &other.event_late_us),
+            (&mut self.starved_us, &other.starved_us),
             (&mut self.undead_us, &other.undead_us),
             (&mut self.advance_us, &other.advance_us),
             (&mut self.detect_us, &other.detect_us),
@@ -317,6 +346,15 @@ impl fmt::Display for Figures {
             "checked        {records_checked} records, {tables_checked} tables, {departures_checked} departures"
         )?;
         let Figures {
+            entries_checked,
+            leaks,
+            starved,
+            ..
+        } = self;
+        let waits = spread(&self.starved_us);
+        writeln!(f, "views          {}; {entries_checked} entries looked at, {leaks} leaks", list(&self.roles))?;
+        writeln!(f, "waits          {waits} of the worst in a session; {starved} starved")?;
+        let Figures {
             mismatches,
             missing,
             ghosts,
@@ -351,10 +389,24 @@ impl fmt::Display for Figures {
         writeln!(f, "complete view  {}", spread(&self.complete_us))?;
         writeln!(
             f,
-            "events         {} delivered ({}), {} dropped",
+            "events         {} delivered ({}), {} dropped, {} missed",
             self.events_delivered,
             spread(&self.event_late_us),
-            self.events_dropped
+            self.events_dropped,
+            self.events_missed
+        )?;
+        let Figures {
+            inputs_pushed,
+            inputs_taken,
+            inputs_lost,
+            owner_states,
+            messages_directed,
+            directives,
+            ..
+        } = self;
+        writeln!(
+            f,
+            "players        {inputs_pushed} inputs, {inputs_taken} taken, {inputs_lost} lost; {owner_states} own states, {messages_directed} messages, {directives} orders"
         )?;
         writeln!(
             f,

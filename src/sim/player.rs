@@ -4,9 +4,14 @@ use std::net::SocketAddr;
 
 use super::check::Check;
 use super::dice::Dice;
+use super::director::Charge;
+use super::oracle::Oracle;
 use super::outcome::Figures;
+use super::own::Own;
 use super::scenario::ClientPlan;
+use super::sight::Metres;
 use super::truth::Truth;
+use crate::client::inbox::ClientEvent;
 use crate::client::session::{Client, SessionState};
 use crate::client::settings::ClientSettings;
 use crate::impairment::link::Link;
@@ -21,7 +26,10 @@ const TRAILER: usize = 2;
 /// A client with its links.
 pub struct Player {
     index: usize,
+    seed: u64,
     plan: ClientPlan,
+    /// Nothing new is said from here on.
+    until_us: u64,
     dice: Dice,
     down: Link,
     up: Link,
@@ -35,6 +43,7 @@ pub struct Player {
 struct Session {
     client: Client,
     check: Check,
+    own: Own,
     nonce: [u8; 16],
     began_us: u64,
     wake_us: u64,
@@ -49,11 +58,13 @@ struct Silence {
 impl Player {
     /// A client that has not begun a session.
     #[must_use]
-    pub fn new(seed: u64, index: usize, plan: &ClientPlan) -> Player {
+    pub fn new(seed: u64, index: usize, plan: &ClientPlan, until_us: u64) -> Player {
         let mut dice = Dice::new(seed, "player", index as u64);
         let [down, up] = plan.links[0];
         Player {
             index,
+            seed,
+            until_us,
             down: Link::new(down, dice.bits()),
             up: Link::new(up, dice.bits()),
             dice,
@@ -117,9 +128,13 @@ impl Player {
             self.rebind();
         }
         let nonce = self.dice.bytes();
+        let subject = self.index as u64 | (self.ports.len() as u64) << 8 | (now_us << 16);
+        let dice = Dice::new(self.seed, "own", subject);
+        let own = Own::new(self.plan.role, &nonce, dice, now_us, self.until_us);
         self.session = Some(Session {
             client: Client::new(ClientSettings::default(), nonce, now_us + self.plan.clock_us),
             check: Check::default(),
+            own,
             nonce,
             began_us: now_us,
             wake_us: now_us,
@@ -177,6 +192,17 @@ impl Player {
         self.up.set_settings(up);
     }
 
+    /// The worst that its links lose on the way down, and the longest round trip.
+    #[must_use]
+    pub fn worst(&self) -> (f64, u64) {
+        let mut worst = (0.0f64, 0);
+        for [down, up] in &self.plan.links {
+            let trip_us = [down, up].map(|link| link.delay_us + link.jitter_us + link.hold_us);
+            worst = (worst.0.max(down.expected_loss()), worst.1.max(trip_us[0] + trip_us[1]));
+        }
+        worst
+    }
+
     /// The links of its plan with this index.
     #[must_use]
     pub fn planned_links(&self, index: usize) -> [ImpairmentSettings; 2] {
@@ -194,7 +220,7 @@ impl Player {
     pub fn next_us(&self) -> u64 {
         let wake = match (&self.silence, &self.session) {
             (Some(silence), _) => silence.until_us,
-            (None, Some(session)) => session.wake_us,
+            (None, Some(session)) => session.wake_us.min(session.own.next_us()),
             (None, None) => u64::MAX,
         };
         let links = [self.down.next_at(), self.up.next_at()];
@@ -212,14 +238,14 @@ impl Player {
     }
 
     /// Takes in what arrives from the relay and does what time brings.
-    pub fn run(&mut self, now_us: u64, truth: &Truth, figures: &mut Figures) {
+    pub fn run(&mut self, now_us: u64, oracle: &mut Oracle<'_>, figures: &mut Figures) {
         let mut datagram = core::mem::take(&mut self.scratch);
         if self
             .silence
             .as_ref()
             .is_some_and(|silence| now_us >= silence.until_us)
         {
-            self.wake(now_us, truth, figures);
+            self.wake(now_us, oracle, figures);
         }
         while self.down.poll(now_us, &mut datagram).is_some() {
             if split_port(&mut datagram).is_some_and(|port| port != self.port && self.ports.contains(&port)) {
@@ -233,21 +259,28 @@ impl Player {
                     waiting.push(datagram.clone());
                 }
                 Some(_) => {}
-                None => self.receive(now_us, &mut datagram, truth, figures),
+                None => self.receive(now_us, &mut datagram, oracle, figures),
             }
         }
         self.scratch = datagram;
+        if self.silence.is_none()
+            && let Some(session) = self.session.as_mut()
+            && session.own.next_us() <= now_us
+        {
+            session.own.speak(now_us, &mut session.client, figures);
+            session.wake_us = now_us;
+        }
         if self.silence.is_none()
             && self
                 .session
                 .as_ref()
                 .is_some_and(|session| now_us >= session.wake_us)
         {
-            self.transmit(now_us, truth, figures);
+            self.transmit(now_us, oracle, figures);
         }
     }
 
-    fn wake(&mut self, now_us: u64, truth: &Truth, figures: &mut Figures) {
+    fn wake(&mut self, now_us: u64, oracle: &mut Oracle<'_>, figures: &mut Figures) {
         let waiting = self
             .silence
             .take()
@@ -258,11 +291,11 @@ impl Player {
             session.wake_us = now_us;
         }
         for mut datagram in waiting {
-            self.receive(now_us, &mut datagram, truth, figures);
+            self.receive(now_us, &mut datagram, oracle, figures);
         }
     }
 
-    fn receive(&mut self, now_us: u64, datagram: &mut [u8], truth: &Truth, figures: &mut Figures) {
+    fn receive(&mut self, now_us: u64, datagram: &mut [u8], oracle: &mut Oracle<'_>, figures: &mut Figures) {
         let Some(session) = self.session.as_mut() else {
             return;
         };
@@ -271,12 +304,17 @@ impl Player {
         let received = session.client.receive(now_us + self.plan.clock_us, datagram);
         session
             .check
-            .received(now_us, &session.client, received, truth, figures);
+            .received(now_us, &session.client, received, oracle, figures);
+        let sight = oracle.sight.as_deref();
+        if !session.check.is_tainted() {
+            let wrong = session.own.look(&session.client, sight, oracle.truth, figures);
+            session.check.find(wrong);
+        }
         session.wake_us = now_us;
     }
 
     /// Sends what is due; fetches what the game is told.
-    fn transmit(&mut self, now_us: u64, truth: &Truth, figures: &mut Figures) {
+    fn transmit(&mut self, now_us: u64, oracle: &mut Oracle<'_>, figures: &mut Figures) {
         let Some(session) = self.session.as_mut() else {
             return;
         };
@@ -293,13 +331,29 @@ impl Player {
         while let Some(event) = session.client.poll_event() {
             ended |= session
                 .check
-                .told(now_us, &session.client, &event, truth, figures);
+                .told(now_us, &session.client, &event, oracle, figures);
+            match &event {
+                ClientEvent::StreamChanged(_) => session.own.stream_changed(now_us, &session.client),
+                ClientEvent::Directed(directed) => {
+                    let sight = oracle.sight.as_deref();
+                    let wrong = session
+                        .own
+                        .directed(directed, &session.client, sight, oracle.refused, figures);
+                    session.check.find(wrong);
+                }
+                _ => {}
+            }
         }
         let timer_us = session.client.next_timer().saturating_sub(self.plan.clock_us);
         session.wake_us = timer_us.max(now_us + 1);
         if ended && let Some(session) = self.session.take() {
             session.count(now_us, figures);
         }
+    }
+
+    /// Cameras told since the last call.
+    pub fn take_cameras(&mut self) -> Option<std::vec::Drain<'_, (u64, Option<Metres>)>> {
+        self.session.as_mut().map(|session| session.own.take_cameras())
     }
 
     /// Notes what changed of a watched entity, and what the session came to.
@@ -319,7 +373,7 @@ impl Player {
     }
 
     /// The run is over: what is missing is found.
-    pub fn end(&mut self, now_us: u64, truth: &Truth, figures: &mut Figures) {
+    pub fn end(&mut self, now_us: u64, oracle: &Oracle<'_>, charge: Option<&Charge>, figures: &mut Figures) {
         figures.datagrams_lost += self.down.counts().lost + self.up.counts().lost;
         let Some(mut session) = self.session.take() else {
             return;
@@ -327,7 +381,13 @@ impl Player {
         if !session.leaving {
             let state = session.client.state();
             if state == SessionState::Connected {
-                session.check.end(&session.client, truth, figures);
+                session.check.end(&session.client, oracle, figures);
+                if let (Some(charge), Some(sight)) = (charge, oracle.sight.as_deref()) {
+                    let found = session
+                        .own
+                        .end(&session.client, charge, sight, oracle.truth, oracle.refused);
+                    session.check.find(found);
+                }
             } else {
                 session.check.stranded(state);
             }
@@ -343,6 +403,9 @@ impl Session {
         let statistics = self.client.statistics();
         self.check.count_taint(figures);
         figures.sessions += 1;
+        *figures.roles.entry(self.own.label()).or_default() += 1;
+        figures.inputs_lost += statistics.inputs_lost;
+        figures.starved_us.add(self.check.starved_us());
         figures.client_us += now_us - self.began_us;
         figures.slots_most = figures.slots_most.max(statistics.slots_in_use_max);
         figures.parts_window_full += statistics.parts_window_full;

@@ -21,6 +21,12 @@ impl Post {
         }
     }
 
+    /// True when nothing is on its way out.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.letters.is_empty()
+    }
+
     /// Hands out every datagram in order, in a buffer with room behind it, and empties the outbox.
     pub fn drain(&mut self, mut each: impl FnMut(Path, &mut [u8], usize)) {
         for ((path, length), slot) in self.letters.drain(..).zip(&mut self.slots) {

@@ -7,17 +7,24 @@ use std::sync::Arc;
 
 use super::dice::Dice;
 use super::outcome::{Failure, Outcome};
+use super::oracle::Oracle;
 use super::player::Player;
 use super::post::Post;
-use super::scenario::{CLEAN_US, QUIET_US, Scenario, StallKind, Turn};
+use super::scenario::{CLEAN_US, Scenario, StallKind, Turn};
 use super::settings::{Sabotage, SimSettings};
+use super::sight::Sight;
+use super::spending::Spending;
+use super::starvation::Means;
 use super::upstream::Upstream;
+use super::world::event_number;
 use super::windows::{compare_tables, describe, session_of};
 use crate::impairment::settings::ImpairmentSettings;
 use crate::limits::WINDOW_SLOTS;
 use crate::relay::budget::Budget;
 use crate::relay::counters::{DatagramRefusal, Withheld};
 use crate::relay::shard::{Receipt, Shard, ShardSettings};
+use crate::state::player::PlayerEvent;
+use crate::state::view::View;
 use crate::state::Frame;
 use crate::state::frame::Place;
 use crate::window::send::RestartReason;
@@ -42,7 +49,7 @@ pub fn run(seed: u64, settings: &SimSettings) -> Outcome {
 pub fn play(scenario: Scenario, settings: &SimSettings) -> Outcome {
     let mut run = Run::new(scenario, settings);
     let quiet_us = run.scenario.clean_at_us + CLEAN_US;
-    let end_us = quiet_us + QUIET_US;
+    let end_us = quiet_us + run.scenario.quiet_us;
     loop {
         let at_us = run.next_us();
         if at_us > end_us {
@@ -51,7 +58,8 @@ pub fn play(scenario: Scenario, settings: &SimSettings) -> Outcome {
         run.now_us = at_us;
         if !run.quiet && at_us >= quiet_us {
             run.quiet = true;
-            run.upstream.stall(at_us, StallKind::Pause, 2 * QUIET_US);
+            run.upstream.quiet = true;
+            run.upstream.stall(at_us, StallKind::Pause, 2 * run.scenario.quiet_us);
         }
         run.step();
     }
@@ -67,6 +75,12 @@ struct Run {
     shard: Shard,
     post: Post,
     players: Vec<Player>,
+    /// By client what its session may know, and what it was sent.
+    sights: Vec<Option<Sight>>,
+    spendings: Vec<Spending>,
+    view: View,
+    budget: Budget,
+    player_events: Vec<PlayerEvent>,
     outcome: Outcome,
     now_us: u64,
     turn: usize,
@@ -84,12 +98,18 @@ impl Run {
         let scenario = Arc::new(scenario);
         let seed = scenario.seed;
         let mut dice = Dice::new(seed, "relay", 0);
+        let upstream = Upstream::new(&scenario);
+        let mut views = Dice::new(seed, "default view", 0);
+        let view = scenario
+            .view
+            .map_or(View::WHOLE, |role| role.draw(&mut views, upstream.schema()));
+        let budget = scenario.budget_bytes_per_s.map_or(Budget::default(), Budget::of_rate);
         let shard = Shard::new(ShardSettings {
-            egress_bytes_per_s: None,
-            view: crate::state::view::View::WHOLE,
+            egress_bytes_per_s: scenario.egress_bytes_per_s,
+            view,
             index: u8::try_from(dice.up_to(255)).unwrap_or(0),
             sessions_max: 64 * scenario.clients.len(),
-            budget: Budget::default(),
+            budget,
             token_key: INSECURE_TOKEN_KEY,
             cookie_secret: dice.bytes(),
             seed: dice.bytes(),
@@ -103,10 +123,15 @@ impl Run {
             .clients
             .iter()
             .enumerate()
-            .map(|(index, plan)| Player::new(seed, index, plan));
+            .map(|(index, plan)| Player::new(seed, index, plan, scenario.clean_at_us));
         Run {
             players: players.collect(),
-            upstream: Upstream::new(&scenario),
+            sights: scenario.clients.iter().map(|_| None).collect(),
+            spendings: scenario.clients.iter().map(|_| Spending::default()).collect(),
+            view,
+            budget,
+            player_events: Vec::new(),
+            upstream,
             sabotage: settings.sabotage,
             watch: settings.watch,
             shard,
@@ -173,6 +198,7 @@ impl Run {
             let relay_us = self.relay_us();
             self.shard.timers(relay_us, &mut self.post);
             self.flush();
+            self.hear_players();
         }
         for index in 0..self.players.len() {
             if self.players[index].next_us() <= self.now_us {
@@ -208,7 +234,13 @@ impl Run {
         let figures = &mut self.outcome.figures;
         match turn {
             Turn::Stall { kind, length_us } => self.upstream.stall(now_us, kind, length_us),
-            Turn::Join(client) => self.players[client].join(now_us),
+            Turn::Join(client) => {
+                if self.players[client].client().is_none() {
+                    self.sights[client] = None;
+                    self.spendings[client] = Spending::default();
+                }
+                self.players[client].join(now_us);
+            }
             Turn::Leave(client) => self.players[client].leave(now_us),
             Turn::Vanish(client) => self.players[client].vanish(now_us, figures),
             Turn::Silence {
@@ -233,10 +265,12 @@ impl Run {
         self.upstream.run(self.now_us, &mut frames);
         self.outcome.figures.frames += frames.len() as u64;
         let some = !frames.is_empty();
+        self.foresee(&frames);
         for frame in frames.drain(..) {
             if let Some(id) = self.watch {
                 self.note_frame(id, &frame);
             }
+            self.outcome.figures.directives += frame.directives.len() as u64;
             self.shard.publish(frame, self.upstream.schema_bytes());
         }
         self.frames = frames;
@@ -252,6 +286,54 @@ impl Run {
         }
         for what in self.upstream.take_complaints() {
             self.fail(None, what);
+        }
+    }
+
+    /// What each session may know of frames that are about to be served.
+    fn foresee(&mut self, frames: &[Arc<Frame>]) {
+        for index in 0..self.players.len() {
+            let Some(session) = session_of(&self.shard, &self.players[index]) else {
+                continue;
+            };
+            let connection = session.connection;
+            let sight = &mut self.sights[index];
+            let sight = match sight {
+                Some(sight) if sight.connection == connection => sight,
+                _ => sight.insert(Sight::new(connection, self.view)),
+            };
+            for (at_us, place) in self.players[index].take_cameras().into_iter().flatten() {
+                sight.tell_camera(at_us, place);
+            }
+            let Some(last) = frames.last() else { continue };
+            for frame in frames {
+                sight.publish(self.now_us, frame, &self.upstream.truth);
+            }
+            let of_stream = frames.iter().filter(|frame| frame.stream_epoch == last.stream_epoch);
+            let events = of_stream.flat_map(|frame| frame.events.iter());
+            let events: Vec<_> = events
+                .filter_map(|event| Some((event_number(&event.payload)?.1, event.entity)))
+                .collect();
+            sight.note_events(self.now_us, last.tick, &self.upstream.truth, &events);
+        }
+    }
+
+    /// What the relay has just sent to whom: which tick each session was served, and how many bytes.
+    fn look_at_sessions(&mut self) {
+        let newest = self.shard.arena().newest().map(|frame| frame.tick);
+        for index in 0..self.players.len() {
+            let Some(session) = session_of(&self.shard, &self.players[index]) else {
+                continue;
+            };
+            let too_much = self.spendings[index].observe(self.now_us, session.bytes_sent, self.budget);
+            if let (Some(tick), Some(sight)) = (newest, &mut self.sights[index])
+                && session.snapshot_of == Some(tick)
+                && sight.connection == session.connection
+            {
+                sight.looked(tick);
+            }
+            if let Some(what) = too_much {
+                self.fail(Some(index), what);
+            }
         }
     }
 
@@ -272,6 +354,9 @@ impl Run {
 
     /// What the relay has sent goes onto the links.
     fn flush(&mut self) {
+        if !self.post.is_empty() {
+            self.look_at_sessions();
+        }
         let Run {
             post,
             players,
@@ -299,8 +384,43 @@ impl Run {
             self.flush();
         }
         self.datagram = datagram;
-        self.players[index].run(self.now_us, &self.upstream.truth, &mut self.outcome.figures);
+        self.hear_players();
+        let Run { shard, players, sights, upstream, outcome, .. } = self;
+        let session = session_of(shard, &players[index]);
+        let connection = session.map(|session| session.connection);
+        let sight = sights[index].as_mut().filter(|sight| Some(sight.connection) == connection || connection.is_none());
+        let mut oracle = Oracle {
+            truth: &upstream.truth,
+            sight,
+            refused: session.map_or(0, |session| session.stream.refused()),
+            means: means(&self.scenario, self.budget, &players[index]),
+        };
+        players[index].run(self.now_us, &mut oracle, &mut outcome.figures);
+        if let Some(sight) = oracle.sight
+            && let Some(cameras) = players[index].take_cameras()
+        {
+            cameras.for_each(|(at_us, place)| sight.tell_camera(at_us, place));
+        }
         self.gather(index);
+    }
+
+    /// What the relay says of players goes to the origin.
+    fn hear_players(&mut self) {
+        let mut events = core::mem::take(&mut self.player_events);
+        self.shard.take_player_events(&mut events);
+        for event in events.drain(..) {
+            self.outcome.figures.inputs_taken += u64::from(matches!(event, PlayerEvent::Input { .. }));
+            let shard = &self.shard;
+            let who = |player| {
+                let session = shard.sessions().find(|session| session.connection == player)?;
+                Some((Player::of_address(session.source), session.client_nonce))
+            };
+            self.upstream.director.hear(self.now_us, &event, who);
+        }
+        self.player_events = events;
+        for (client, what) in self.upstream.director.take_found() {
+            self.fail(Some(client), what);
+        }
     }
 
     /// Takes over what a client's check has found.
@@ -394,7 +514,22 @@ impl Run {
             self.fail(None, what);
         }
         for index in 0..self.players.len() {
-            self.players[index].end(self.now_us, &self.upstream.truth, &mut self.outcome.figures);
+            let Run { shard, players, sights, upstream, outcome, now_us, .. } = &mut self;
+            let session = session_of(shard, &players[index]);
+            let connection = session.map(|session| session.connection);
+            let sight = sights[index].as_mut();
+            let oracle = Oracle {
+                truth: &upstream.truth,
+                sight: sight.filter(|sight| Some(sight.connection) == connection),
+                refused: session.map_or(0, |session| session.stream.refused()),
+                means: None,
+            };
+            let charge = connection.and_then(|connection| upstream.director.player(connection));
+            players[index].end(*now_us, &oracle, charge, &mut outcome.figures);
+            if session.is_some_and(|session| session.stream.backlog() > 0) {
+                let backlog = session.map_or(0, |session| session.stream.backlog());
+                self.fail(Some(index), format!("{backlog} messages still wait at the relay"));
+            }
             self.gather(index);
         }
         let figures = &mut self.outcome.figures;
@@ -443,4 +578,15 @@ impl Run {
         }
         self.outcome
     }
+}
+
+/// What a client's records wait for; nothing can be said where a cap on all sessions cuts.
+fn means(scenario: &Scenario, budget: Budget, player: &Player) -> Option<Means> {
+    let (loss, round_trip_us) = player.worst();
+    scenario.egress_bytes_per_s.is_none().then_some(Means {
+        bytes_per_s: budget.bytes_per_s,
+        loss,
+        round_trip_us,
+        period_us: scenario.world.period_us,
+    })
 }

@@ -4,15 +4,18 @@
 //! links and an undisturbed upstream and [`QUIET_US`] of a world at rest, after which every client must have the whole truth.
 
 use super::dice::Dice;
+use super::role::{Role, RolePlan};
 use super::settings::SimSettings;
 use crate::impairment::settings::ImpairmentSettings;
 use crate::sequence::Tick;
 
 /// Clean network at the end of every run.
-pub const CLEAN_US: u64 = 1_500_000;
+pub const CLEAN_US: u64 = 2_000_000;
 /// The origin says nothing for this long after that, and the relay repeats its last world: what the pace held back or the
-/// budget left out is said.
-pub const QUIET_US: u64 = 1_000_000;
+/// budget left out is said. Longer where the budget is small.
+pub const QUIET_US: u64 = 2_000_000;
+/// Bytes of budget that an entity takes while the world is at rest: its record several times, headers among them.
+const QUIET_BYTES: u64 = 400;
 /// The longest round trip a link is given by its seed, jitter included.
 pub const ROUND_TRIP_MAX_US: u64 = 300_000;
 
@@ -39,6 +42,14 @@ pub struct Scenario {
     pub turns: Vec<(u64, Turn)>,
     /// The clients.
     pub clients: Vec<ClientPlan>,
+    /// Bytes a second that each may be sent; `None` for the relay's default.
+    pub budget_bytes_per_s: Option<u64>,
+    /// Bytes a second that all may be sent together.
+    pub egress_bytes_per_s: Option<u64>,
+    /// What a client sees until it is told otherwise; the whole world for `None`.
+    pub view: Option<Role>,
+    /// How long the world is at rest at the end, microseconds.
+    pub quiet_us: u64,
 }
 
 /// How the world behaves. Shares are 0 to 1.
@@ -72,6 +83,10 @@ pub struct WorldPlan {
     pub lag: f64,
     /// Events a second.
     pub events: f64,
+    /// Share of entities with tags.
+    pub tagged: f64,
+    /// Changes of tags per entity and second.
+    pub retags: f64,
 }
 
 /// Something that happens to the run.
@@ -132,6 +147,8 @@ pub struct ClientPlan {
     pub clock_us: u64,
     /// Pairs of link settings, down and up; the first holds at the start.
     pub links: Vec<[ImpairmentSettings; 2]>,
+    /// What it may see and what it says.
+    pub role: RolePlan,
 }
 
 impl Scenario {
@@ -188,7 +205,13 @@ impl Scenario {
             );
         }
         turns.sort_by_key(|(at_us, _)| *at_us);
+        let means = Means::draw(&mut Dice::new(seed, "means", 0), settings, count);
+        let quiet_us = means.quiet_us(world.entities);
         Scenario {
+            budget_bytes_per_s: means.budget,
+            egress_bytes_per_s: means.egress,
+            view: means.view,
+            quiet_us,
             seed,
             clean_at_us,
             world,
@@ -200,6 +223,43 @@ impl Scenario {
             turns,
             clients,
         }
+    }
+}
+
+/// What the relay is given.
+struct Means {
+    budget: Option<u64>,
+    egress: Option<u64>,
+    view: Option<Role>,
+}
+
+impl Means {
+    fn draw(dice: &mut Dice, settings: &SimSettings, clients: usize) -> Means {
+        let budget = match dice.up_to(3) {
+            0 | 1 => None,
+            2 => Some(dice.mostly_small(3_000, 64_000)),
+            _ => Some(dice.mostly_small(10_000, 512_000)),
+        };
+        let each = dice.mostly_small(6_000, 100_000);
+        let egress = dice.chance(0.15).then(|| each * clients as u64);
+        let view = dice.chance(0.25).then(|| Role::ALL[1 + dice.index(3)]);
+        match settings.role {
+            Some(_) => Means {
+                budget: settings.budget,
+                egress: None,
+                view: None,
+            },
+            None => Means {
+                budget: settings.budget.or(budget),
+                egress,
+                view,
+            },
+        }
+    }
+
+    fn quiet_us(&self, entities: usize) -> u64 {
+        let rate = self.budget.unwrap_or(u64::MAX).min(self.egress.map_or(u64::MAX, |cap| cap / 8));
+        QUIET_US + entities as u64 * QUIET_BYTES * 1_000_000 / rate.max(1)
     }
 }
 
@@ -232,6 +292,8 @@ impl WorldPlan {
         let lag = often(0.4, 1.0);
         let events = often(0.4, 5.0);
         let mass = often(0.4, 1.0);
+        let tagged = often(0.7, 1.0);
+        let retags = often(0.7, 0.2);
         let on_change = dice.chance(0.4);
         let (uneven, mass, on_change) = match settings.calm {
             true => (0.0, 0.0, false),
@@ -257,6 +319,8 @@ impl WorldPlan {
             },
             lag,
             events,
+            tagged,
+            retags,
         }
     }
 }
@@ -270,7 +334,12 @@ impl ClientPlan {
             [down, settings.up.applied_to(link(&mut dice))]
         };
         let links = vec![pair(), pair()];
-        ClientPlan { clock_us, links }
+        let role = RolePlan::draw(seed, client, settings.role, settings.calm);
+        ClientPlan {
+            clock_us,
+            links,
+            role,
+        }
     }
 }
 

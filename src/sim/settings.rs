@@ -1,5 +1,6 @@
 //! What the caller of the simulation decides, and what is left to the seed.
 
+use super::role::Role;
 use crate::impairment::settings::ImpairmentSettings;
 
 /// What the caller decides instead of the seed. The default leaves everything to the seed, for 60 seconds.
@@ -23,6 +24,10 @@ pub struct SimSettings {
     pub flips_per_minute: f64,
     /// Nothing happens to the run but its links: even ticks, no stalls, silences, partings or mass changes.
     pub calm: bool,
+    /// The role of every client, for all of the run; with it the budget is the default one and there is no cap.
+    pub role: Option<Role>,
+    /// Bytes a second that each client may be sent.
+    pub budget: Option<u64>,
     /// A fault built into the run, to show that a failing run is seen.
     pub sabotage: Option<Sabotage>,
     /// Id of an entity whose every appearance and change is noted, to find out what happened to it.
@@ -41,6 +46,8 @@ impl Default for SimSettings {
             epoch_every_us: None,
             flips_per_minute: 0.0,
             calm: false,
+            role: None,
+            budget: None,
             sabotage: None,
             watch: None,
         }

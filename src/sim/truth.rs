@@ -5,13 +5,19 @@
 //! [`HORIZON_US`] of relay time, far longer than anything can be under way.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use super::hasher::EntityHasher;
 use super::world::event_number;
 use crate::sequence::Tick;
+use crate::state::Frame;
 use crate::state::entity::Entity;
+use crate::state::frame::Place;
 use crate::state::record::Record;
-use crate::state::update::{Despawn, Observation, Spawn, TickUpdate};
+use crate::state::schema::Schema;
+use crate::state::slots::Slot;
+use crate::state::update::{Despawn, Observation, Spawn, TagUpdate, TickUpdate};
+use crate::state::view::Tags;
 
 /// How long versions are remembered.
 pub const HORIZON_US: u64 = 25_000_000;
@@ -66,13 +72,15 @@ pub enum Fact<'a> {
 struct Life {
     /// Records by the version from which they hold.
     versions: VecDeque<(u64, Record)>,
+    /// Tag bits by the version from which they hold; none before the first.
+    tags: VecDeque<(u64, Tags)>,
     ended: Option<(u64, u64, u8)>,
 }
 
 #[derive(Debug)]
 struct Stream {
     epoch: u32,
-    on_change: bool,
+    schema: Arc<Schema>,
     version: u64,
     lives: HashMap<Entity, Life, EntityHasher>,
     /// Who lives under an id.
@@ -80,6 +88,8 @@ struct Stream {
     alive: Vec<Entity>,
     /// The events that reached the relay, by rising number.
     events: Vec<EventFact>,
+    /// Who lives or lived last in a slot of the relay's, by the version from which it did.
+    tenants: HashMap<Slot, VecDeque<(u64, Entity)>>,
 }
 
 /// Every frame there was, and every record in it.
@@ -91,16 +101,93 @@ pub struct Truth {
 
 impl Truth {
     /// A new stream begins; the last one's frames stay known for a while.
-    pub fn begin_stream(&mut self, epoch: u32, on_change: bool) {
+    pub fn begin_stream(&mut self, epoch: u32, schema: &Arc<Schema>) {
         self.streams.push_back(Stream {
             epoch,
-            on_change,
+            schema: Arc::clone(schema),
             version: 0,
             lives: HashMap::default(),
             current: HashMap::default(),
             alive: Vec::new(),
             events: Vec::new(),
+            tenants: HashMap::new(),
         });
+    }
+
+    /// Which slots the relay has given to whom: the newest frame's.
+    pub fn note_tenants(&mut self, frame: &Frame) {
+        let Some(stream) = self.streams.back_mut() else {
+            return;
+        };
+        for slot in frame.dirty().iter() {
+            let entity = match frame.place(slot) {
+                Place::Live(record) => record.entity,
+                Place::Grave(grave) => grave.entity,
+                Place::Empty => continue,
+            };
+            let tenants = stream.tenants.entry(slot).or_default();
+            if tenants.back().is_none_or(|(_, last)| *last != entity) {
+                tenants.push_back((stream.version, entity));
+            }
+        }
+    }
+
+    /// Who lives in a slot at a frame, or lived there last, and all before, newest first.
+    pub fn tenants(&self, frame: &FrameFact, slot: Slot) -> impl Iterator<Item = Entity> + '_ {
+        let tenants = self
+            .stream(frame.stream_epoch)
+            .and_then(|stream| stream.tenants.get(&slot));
+        let (all, version) = (tenants.into_iter().flatten().rev(), frame.version);
+        all.filter(move |(since, _)| *since <= version)
+            .map(|(_, entity)| *entity)
+    }
+
+    /// The first remembered tick at which an entity that had ended at `frame` was no more.
+    #[must_use]
+    pub fn ended_tick(&self, frame: &FrameFact, entity: Entity) -> Option<Tick> {
+        let life = self.stream(frame.stream_epoch)?.lives.get(&entity)?;
+        let (since, ..) = life.ended?;
+        let first = self
+            .frames
+            .partition_point(|other| (other.stream_epoch, other.version) < (frame.stream_epoch, since));
+        self.frames.get(first).map(|frame| frame.tick)
+    }
+
+    fn stream(&self, epoch: u32) -> Option<&Stream> {
+        self.streams.iter().rev().find(|stream| stream.epoch == epoch)
+    }
+
+    /// The tag bits of an entity at a frame.
+    #[must_use]
+    pub fn tags_at(&self, frame: &FrameFact, entity: Entity) -> Tags {
+        let life = self
+            .stream(frame.stream_epoch)
+            .and_then(|stream| stream.lives.get(&entity));
+        life.and_then(|life| life.tags.iter().rev().find(|(since, _)| *since <= frame.version))
+            .map_or(0, |(_, tags)| *tags)
+    }
+
+    /// Where an entity is at a frame, metres; `None` where it has no place, or one so far away that a relay gives it none.
+    #[must_use]
+    pub fn place_at(&self, frame: &FrameFact, entity: Entity) -> Option<[f64; 3]> {
+        let schema = &self.stream(frame.stream_epoch)?.schema;
+        let Fact::Alive(record) = self.at(frame, entity) else {
+            return None;
+        };
+        let motion = record.motion.as_ref()?;
+        let mut place = [0.0; 3];
+        for ((to, axis), q) in place.iter_mut().zip(&schema.position).zip(motion.position) {
+            *to = axis.min + axis.step * f64::from(q);
+        }
+        let within = place.iter().all(|metres| metres.abs() * 100.0 <= f64::from(i32::MAX));
+        within.then_some(place)
+    }
+
+    /// True when the id of an entity is another life's now.
+    #[must_use]
+    pub fn is_replaced(&self, entity: Entity) -> bool {
+        let current = self.streams.back().and_then(|stream| stream.current.get(&entity.id));
+        current.is_some_and(|other| *other != entity)
     }
 
     /// An update was published as `tick`.
@@ -143,11 +230,7 @@ impl Truth {
     /// What was true of an entity at a frame.
     #[must_use]
     pub fn at(&self, frame: &FrameFact, entity: Entity) -> Fact<'_> {
-        let stream = self
-            .streams
-            .iter()
-            .rev()
-            .find(|stream| stream.epoch == frame.stream_epoch);
+        let stream = self.stream(frame.stream_epoch);
         let Some(life) = stream.and_then(|stream| stream.lives.get(&entity)) else {
             return Fact::Unknown;
         };
@@ -225,6 +308,9 @@ impl Truth {
             for life in stream.lives.values_mut() {
                 while life.versions.get(1).is_some_and(|(since, _)| *since <= version) {
                     life.versions.pop_front();
+                }
+                while life.tags.get(1).is_some_and(|(since, _)| *since <= version) {
+                    life.tags.pop_front();
                 }
             }
         }
@@ -321,8 +407,29 @@ impl Stream {
                 }
             });
         }
-        if self.on_change {
+        if self.schema.on_change {
             self.rest_the_others(update);
+        }
+        if update.keyframe {
+            for entity in self.alive.clone() {
+                self.tag(entity, 0);
+            }
+        }
+        for TagUpdate { entity, tags } in &update.tags {
+            self.tag(*entity, *tags);
+        }
+    }
+
+    fn tag(&mut self, entity: Entity, tags: Tags) {
+        let Some(life) = self.lives.get_mut(&entity) else {
+            return;
+        };
+        if let Some((since, last)) = life.tags.back_mut()
+            && *since == self.version
+        {
+            *last = tags;
+        } else if life.tags.back().map_or(0, |(_, last)| *last) != tags {
+            life.tags.push_back((self.version, tags));
         }
     }
 

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::dice::Dice;
+use super::director::Director;
 use super::scenario::{Scenario, StallKind};
 use super::truth::Truth;
 use super::world::SimWorld;
@@ -36,6 +37,10 @@ pub struct Upstream {
     world: World,
     /// What the oracle knows.
     pub truth: Truth,
+    /// The origin's side of the players.
+    pub director: Director,
+    /// The world is at rest for good: its last frame is repeated often.
+    pub quiet: bool,
     schema_bytes: Vec<u8>,
     stream_epoch: u32,
     next_tick: Tick,
@@ -68,6 +73,8 @@ impl Upstream {
             origin,
             scenario: Arc::clone(scenario),
             truth: Truth::default(),
+            director: Director::new(scenario),
+            quiet: false,
             schema_bytes: Vec::new(),
             stream_epoch: 0,
             next_tick: scenario.first_tick,
@@ -87,6 +94,12 @@ impl Upstream {
     #[must_use]
     pub fn schema_bytes(&self) -> &[u8] {
         &self.schema_bytes
+    }
+
+    /// What the newest stream's records hold.
+    #[must_use]
+    pub fn schema(&self) -> &Arc<Schema> {
+        self.origin.schema()
     }
 
     /// Ordinal of the newest stream.
@@ -135,7 +148,7 @@ impl Upstream {
         match self.flow {
             Flow::Open if now_us >= self.next_step_us => {
                 let update = self.step(now_us);
-                self.deliver(now_us, &update, out);
+                self.deliver(now_us, update, out);
             }
             Flow::Stalled {
                 kind: StallKind::Backlog,
@@ -164,7 +177,7 @@ impl Upstream {
             StallKind::Pause => {}
             StallKind::Backlog => {
                 for update in core::mem::take(&mut self.backlog) {
-                    self.deliver(now_us, &update, out);
+                    self.deliver(now_us, update, out);
                 }
             }
             StallKind::Reconnect => {
@@ -173,7 +186,7 @@ impl Upstream {
                     None => Some(self.origin.keyframe()),
                 };
                 if let Some(update) = update {
-                    self.deliver(now_us, &update, out);
+                    self.deliver(now_us, update, out);
                 }
             }
             StallKind::Restart => {
@@ -194,8 +207,8 @@ impl Upstream {
 
     fn begin_stream(&mut self) {
         self.stream_epoch += 1;
-        self.truth
-            .begin_stream(self.stream_epoch, self.origin.schema().on_change);
+        self.truth.begin_stream(self.stream_epoch, self.origin.schema());
+        self.director.begin_stream();
         match schema::encode(self.origin.schema()) {
             Ok(bytes) => self.schema_bytes = bytes,
             Err(error) => self.complaints.push(format!("the schema was refused: {error}")),
@@ -225,9 +238,11 @@ impl Upstream {
     }
 
     /// An update reaches the relay.
-    fn deliver(&mut self, now_us: u64, update: &TickUpdate, out: &mut Vec<Arc<Frame>>) {
+    fn deliver(&mut self, now_us: u64, mut update: TickUpdate, out: &mut Vec<Arc<Frame>>) {
         let tick = self.next_tick;
-        let Some(frame) = self.world.advance(tick, update) else {
+        self.director
+            .direct(now_us, &self.truth, self.origin.schema(), &mut update.directives);
+        let Some(frame) = self.world.advance(tick, &update) else {
             return self
                 .complaints
                 .push(format!("the relay's world refused tick {tick}"));
@@ -239,7 +254,8 @@ impl Upstream {
                 .iter()
                 .map(|refusal| format!("the relay's world: {refusal}")),
         );
-        self.truth.publish(tick, update, now_us);
+        self.truth.publish(tick, &update, now_us);
+        self.truth.note_tenants(&frame);
         if frame.live() != self.truth.living().len() {
             let (live, living) = (frame.live(), self.truth.living().len());
             self.complaints
@@ -255,7 +271,7 @@ impl Upstream {
     fn hold(&mut self, now_us: u64, out: &mut Vec<Arc<Frame>>) {
         let waited_us = now_us - self.heard_us;
         self.hold_us = now_us
-            + if waited_us < 1_000_000 {
+            + if self.quiet || waited_us < 1_000_000 {
                 HOLD_FIRST_US
             } else {
                 HOLD_LATER_US

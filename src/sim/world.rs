@@ -8,12 +8,15 @@ use std::sync::Arc;
 
 use super::bodies::{Body, Habit};
 use super::dice::Dice;
+use super::role::TAGS;
 use super::scenario::WorldPlan;
+use super::schemas::schema;
 use crate::limits::EXTRA_FIELDS_MAX;
 use crate::state::entity::Entity;
 use crate::state::record::Motion;
-use crate::state::schema::{Axis, Class, ExtraField, Rate, Schema};
-use crate::state::update::{Despawn, Event, ExtraUpdate, Observation, Spawn, TickUpdate};
+use crate::state::schema::Schema;
+use crate::state::update::{Despawn, Event, ExtraUpdate, Observation, Spawn, TagUpdate, TickUpdate};
+use crate::state::view::Tags;
 
 /// The world of one stream.
 pub struct SimWorld {
@@ -126,6 +129,7 @@ impl SimWorld {
         self.teleport(elapsed_s, mass);
         self.move_bodies(elapsed_s, mass, &mut update);
         self.change_extras(mass, &mut update);
+        self.change_tags(elapsed_s, mass, &mut update);
         self.tell_events(elapsed_s, &mut update);
         update
     }
@@ -221,6 +225,11 @@ impl SimWorld {
             at_us: self.server_us,
         });
         let mut body = Body::new(entity, class, self.server_us, habit);
+        if self.dice.chance(self.plan.tagged) {
+            body.tags = self.tags();
+            let tags = body.tags;
+            update.tags.push(TagUpdate { entity, tags });
+        }
         if habit != Habit::Bare {
             body.place(&mut self.dice, &self.schema);
             // Segments count from anywhere.
@@ -323,11 +332,43 @@ impl SimWorld {
         }
     }
 
+    fn tags(&mut self) -> Tags {
+        // One team mostly, some none or several.
+        let one = 1 << self.dice.up_to(3);
+        let any = Tags::try_from(self.dice.up_to(u64::from(TAGS))).unwrap_or(0);
+        if self.dice.chance(0.7) { one } else { any }
+    }
+
+    /// Some are hidden, and some shown.
+    #[allow(clippy::cast_precision_loss)]
+    fn change_tags(&mut self, elapsed_s: f64, mass: bool, update: &mut TickUpdate) {
+        if self.plan.tagged == 0.0 {
+            return;
+        }
+        let share = if mass { 0.3 } else { self.plan.retags * elapsed_s };
+        for _ in 0..self.count(self.bodies.len() as f64 * share) {
+            if self.bodies.is_empty() {
+                return;
+            }
+            let (index, tags) = (self.dice.index(self.bodies.len()), self.tags());
+            let body = &mut self.bodies[index];
+            body.tags = tags;
+            let entity = body.entity;
+            update.tags.retain(|tagged| tagged.entity != entity);
+            update.tags.push(TagUpdate { entity, tags });
+        }
+    }
+
     fn tell_events(&mut self, elapsed_s: f64, update: &mut TickUpdate) {
         for _ in 0..self.count(self.plan.events * elapsed_s) {
             self.events += 1;
             let about = !self.bodies.is_empty() && self.dice.chance(0.6);
-            let entity = about.then(|| self.bodies[self.dice.index(self.bodies.len())].entity);
+            let mut entity = about.then(|| self.bodies[self.dice.index(self.bodies.len())].entity);
+            if let Some(death) = update.despawned.first()
+                && self.dice.chance(0.5)
+            {
+                entity = Some(death.entity);
+            }
             update.events.push(Event {
                 kind: u16::try_from(self.dice.up_to(500)).unwrap_or(0),
                 critical: self.dice.chance(0.3),
@@ -363,6 +404,10 @@ impl SimWorld {
             });
             if body.announced {
                 update.observed.push(body.observation());
+            }
+            if body.tags != 0 {
+                let tags = body.tags;
+                update.tags.push(TagUpdate { entity, tags });
             }
             if mask != 0 {
                 update.extras.push(ExtraUpdate {
@@ -422,70 +467,5 @@ impl Body {
             },
             at_rest: self.resting,
         });
-    }
-}
-
-/// A schema that a seed could meet: every option, every width.
-fn schema(dice: &mut Dice, plan: &WorldPlan) -> Schema {
-    let axes = [
-        Axis {
-            min: -100.0,
-            max: 100.0,
-            step: 0.01,
-        },
-        Axis {
-            min: -2048.0,
-            max: 2048.0,
-            step: 0.001_953_125,
-        },
-        Axis {
-            min: 0.0,
-            max: 4_294_967_295.0,
-            step: 1.0,
-        },
-        Axis {
-            min: 0.0,
-            max: 31.0,
-            step: 1.0,
-        },
-    ];
-    let position = match dice.up_to(3) {
-        0 => [axes[2], axes[1], axes[3]],
-        1 => [axes[1]; 3],
-        _ => [axes[0]; 3],
-    };
-    let finest = position
-        .iter()
-        .map(|axis| axis.step)
-        .fold(f64::INFINITY, f64::min);
-    let rate = |bound: f64, step: f64| Rate {
-        bound: bound * step,
-        step,
-    };
-    let velocity_step = finest * [0.5, 2.0, 100.0][dice.index(3)];
-    let extras = (0..dice.up_to(8)).map(|field| ExtraField {
-        name: format!("field {field}"),
-        bits: u8::try_from(dice.between(1, 32)).unwrap_or(1),
-        signed: dice.chance(0.5),
-    });
-    let extras: Vec<ExtraField> = extras.collect();
-    let classes = (0..dice.between(1, 6)).map(|class| Class {
-        name: format!("class {class}"),
-        query_critical: dice.chance(0.5),
-    });
-    let classes = classes.collect();
-    Schema {
-        name: "simulated".to_owned(),
-        version: u16::try_from(dice.up_to(9)).unwrap_or(0),
-        tick_period_us: u32::try_from(plan.period_us).unwrap_or(50_000),
-        on_change: plan.on_change,
-        position,
-        rotation_bits: u8::try_from(dice.between(2, 15)).unwrap_or(9),
-        velocity: dice
-            .chance(0.7)
-            .then(|| rate([40.0, 2_500.0, 131_071.0][dice.index(3)], velocity_step)),
-        angular: dice.chance(0.4).then(|| rate(1_000.0, 0.01)),
-        extras,
-        classes,
     }
 }

@@ -197,7 +197,7 @@ impl Frame {
         let mut index = self.index.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(index.get_or_insert_with(|| {
             let placed = |(slot, record): (Slot, &Record)| {
-                let at = point(&self.schema, record.motion.as_ref()?);
+                let at = point(&self.schema, record.motion.as_ref()?)?;
                 Some(Placed { slot, at })
             };
             let places: Vec<Placed> = self.records().filter_map(placed).collect();

@@ -37,21 +37,26 @@ pub struct Grid {
     placed: Vec<Placed>,
 }
 
-/// Where a motion is, centimetres.
+/// Where a motion is, centimetres; `None` beyond their reach.
 #[must_use]
-pub fn point(schema: &Schema, motion: &Motion) -> Point {
+pub fn point(schema: &Schema, motion: &Motion) -> Option<Point> {
     point_of(schema, motion.position)
 }
 
-/// Where a quantised position is, centimetres.
+/// Where a quantised position is, centimetres. `None` farther than 21,474 km from the axes' zero: that is in no range,
+/// for places all taken for the farthest one would be near each other.
 #[must_use]
-#[allow(clippy::cast_possible_truncation)] // A cast from f64 saturates.
-pub fn point_of(schema: &Schema, position: [u32; 3]) -> Point {
+#[allow(clippy::cast_possible_truncation)]
+pub fn point_of(schema: &Schema, position: [u32; 3]) -> Option<Point> {
     let mut point = [0; 3];
     for ((to, axis), q) in point.iter_mut().zip(&schema.position).zip(position) {
-        *to = (axis.metres(q) * 100.0).round() as i32;
+        let cm = (axis.metres(q) * 100.0).round();
+        if cm.abs() > f64::from(i32::MAX) {
+            return None;
+        }
+        *to = cm as i32;
     }
-    point
+    Some(point)
 }
 
 /// Square of the distance between two places, square centimetres.
@@ -186,6 +191,16 @@ mod tests {
             found.sort_unstable();
             prop_assert_eq!(found, expected);
         }
+    }
+
+    /// SPEC CTL1: who is farther away than centimetres count is near nobody.
+    #[test]
+    fn ctl1_a_place_beyond_centimetres_is_none() {
+        let mut schema = crate::state::schema::tests::full_schema();
+        schema.position[0] = crate::state::schema::Axis::new(0.0, 4e9, 1.0).unwrap();
+        let at = |x| point_of(&schema, [x, 0, 0]).map(|point| point[0]);
+        assert_eq!(at(21_474_836), Some(2_147_483_600));
+        assert_eq!((at(21_474_837), at(3_000_000_000)), (None, None));
     }
 
     #[test]

@@ -75,13 +75,14 @@ impl Tiers {
         moving: impl Iterator<Item = (Slot, u8, &'a Motion)>,
     ) -> Vec<(Slot, u8)> {
         let mut density: HashMap<(i64, i64), u32> = HashMap::new();
-        let cell = |(slot, tier, motion)| (slot, tier, self.cell(point(schema, motion)));
+        let cell = |(slot, tier, motion)| (slot, tier, point(schema, motion).map(|at| self.cell(at)));
         let placed: Vec<_> = moving.map(cell).collect();
-        for (_, _, cell) in &placed {
-            *density.entry(*cell).or_default() += 1;
+        for cell in placed.iter().filter_map(|(_, _, cell)| *cell) {
+            *density.entry(cell).or_default() += 1;
         }
         let changed = placed.into_iter().filter_map(|(slot, tier, cell)| {
-            let wanted = self.tier(density.get(&cell).copied().unwrap_or(0), tier);
+            let crowd = cell.and_then(|cell| density.get(&cell).copied());
+            let wanted = self.tier(crowd.unwrap_or(0), tier);
             (wanted != tier).then_some((slot, wanted))
         });
         changed.collect()

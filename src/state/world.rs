@@ -272,6 +272,9 @@ impl World {
             let outcome = self.set_extras(extras);
             self.refused.extend(outcome.err());
         }
+        if update.keyframe {
+            self.clear_tags();
+        }
         for tags in &update.tags {
             let outcome = self.set_tags(tags);
             self.refused.extend(outcome.err());
@@ -698,6 +701,12 @@ impl World {
         let (slot, _) = self.alive_slot("tags", update.entity)?;
         self.put_tags(slot, update.tags);
         Ok(())
+    }
+
+    /// A keyframe names the tags of all who have any: whoever it does not name has none.
+    fn clear_tags(&mut self) {
+        let alive = Arc::clone(&self.alive);
+        alive.iter().for_each(|slot| self.put_tags(slot, 0));
     }
 
     fn put_tags(&mut self, slot: Slot, tags: Tags) {

@@ -45,6 +45,7 @@ pub struct StreamSender {
     first: u32,
     waiting: VecDeque<Waiting>,
     bytes: usize,
+    refused: u64,
 }
 
 impl StreamSender {
@@ -68,6 +69,7 @@ impl StreamSender {
     fn queue(&mut self, message: &[u8], urgent: bool) -> Result<(), StreamFull> {
         debug_assert!(message.len() <= MESSAGE_BYTES_MAX);
         if self.waiting.len() >= STREAM_MESSAGES_MAX || self.bytes + message.len() > STREAM_BYTES_MAX {
+            self.refused += 1;
             return Err(StreamFull {
                 messages: self.waiting.len(),
                 bytes: self.bytes,
@@ -99,6 +101,12 @@ impl StreamSender {
     #[must_use]
     pub fn backlog(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// Messages that found no room.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused
     }
 
     /// True when a block would carry something at `now_us`.

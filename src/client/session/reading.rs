@@ -9,6 +9,7 @@ use crate::client::statistics::{Footprint, Statistics};
 use crate::client::table::TableView;
 use crate::delta::decode::Entry;
 use crate::delta::message::Assigned;
+use crate::sequence::Tick;
 use crate::state::schema::Schema;
 use crate::wire::report::RefuseReason;
 use crate::wire::snapshot::Held;
@@ -41,6 +42,12 @@ impl Client {
     /// The entries the last receive decoded, those that were too late to be shown included.
     pub fn decoded(&self) -> impl Iterator<Item = Entry> + Clone + '_ {
         self.replica.entries()
+    }
+
+    /// The snapshot of which the last receive took a part, if it did.
+    #[must_use]
+    pub fn decoded_of(&self) -> Option<Tick> {
+        self.replica.taken()
     }
 
     /// The tables held as baselines, in no order.

@@ -129,6 +129,37 @@ fn a_camera_moves_the_view_that_the_server_made_free_and_no_other() {
     );
 }
 
+/// SPEC CTL1: a view around an own entity never stands where a camera was, nor does a camera begin where one was long ago:
+/// both look at where the own entity was last.
+#[test]
+fn ctl1_a_camera_of_long_ago_is_no_centre() {
+    let mut rig = Rig::new(40, Tick(1));
+    let mut peer = Peer::join(&mut rig, 4_000);
+    let far = moved(0, [1], 19_000).observed[0].motion.unwrap().position;
+    let order = |rig: &mut Rig, peer: &mut Peer, id: Option<u32>, scope: Scope| {
+        let told = assign(peer, id, Some(scope));
+        let sent = rig.turn(|us| TickUpdate {
+            directives: vec![told],
+            ..apart(us, 40)
+        });
+        peer.take_all(&sent);
+        peer.speak(rig);
+        members(rig, peer)
+    };
+    peer.speak(&mut rig);
+    assert_eq!(order(&mut rig, &mut peer, Some(0), Scope::Camera(near())), [0]);
+    let mut bytes = vec![payload::REPORT | payload::CAMERA];
+    peer.report().encode(&mut bytes);
+    far.iter().for_each(|q| bytes.put_u32(*q));
+    let datagram = peer.up(bytes);
+    assert_eq!(rig.hear(peer.path, &datagram).0, Receipt::Taken);
+    let sent = rig.turn(|us| apart(us, 40));
+    peer.take_all(&sent);
+    assert!(members(&rig, &peer).len() > 1, "the camera is far");
+    assert_eq!(order(&mut rig, &mut peer, None, Scope::Owner(near())), [0]);
+    assert_eq!(order(&mut rig, &mut peer, None, Scope::Camera(near())), [0]);
+}
+
 /// SPEC PRE4: inputs are part of the datagram that is opened; a malformed block takes nothing with it but itself.
 #[test]
 fn pre4_inputs_ride_in_a_datagram_and_are_acknowledged() {

@@ -14,7 +14,7 @@ fn the_oracle_the_world_and_the_origin_agree() {
         let mut origin = SimWorld::new(seed, 0, plan, false, seed * 1_000_000);
         let mut world = World::new(Arc::clone(origin.schema()), 1, 520);
         let mut truth = Truth::default();
-        truth.begin_stream(1, plan.on_change);
+        truth.begin_stream(1, origin.schema());
         let mut tick = Tick(u32::MAX - 100);
         let mut missed = false;
         for step in 0..400u64 {
@@ -59,7 +59,7 @@ fn the_oracle_the_world_and_the_origin_agree() {
 fn history_answers_for_every_frame_until_the_horizon() {
     let entity = Entity { id: 1, generation: 0 };
     let mut truth = Truth::default();
-    truth.begin_stream(3, false);
+    truth.begin_stream(3, &Arc::new(crate::state::schema::tests::full_schema()));
     let extras = |value| crate::state::update::ExtraUpdate {
         entity,
         mask: 1,

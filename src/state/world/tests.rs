@@ -445,3 +445,27 @@ fn ops5_the_events_of_a_tick_are_bounded_and_counted() {
     assert_eq!(world.advance(Tick(4), &few).unwrap().events.len(), 10);
     assert!(world.refused().is_empty());
 }
+
+/// A keyframe names the tags of everybody who has any: who lost them while nobody listened has none (SPEC CTL1).
+#[test]
+fn ctl1_a_keyframe_clears_the_tags_it_does_not_name() {
+    let mut world = world(false);
+    let tag = |id, tags| TagUpdate {
+        entity: entity(id, 0),
+        tags,
+    };
+    let tagged = TickUpdate {
+        tags: vec![tag(1, 2), tag(2, 4)],
+        ..update(10)
+    };
+    world.advance(Tick(2), &tagged).unwrap();
+    let keyframe = TickUpdate {
+        keyframe: true,
+        spawned: vec![spawn(entity(1, 0)), spawn(entity(2, 0))],
+        tags: vec![tag(2, 4)],
+        ..update(20)
+    };
+    let frame = world.advance(Tick(3), &keyframe).unwrap();
+    assert_eq!(world.refused(), []);
+    assert_eq!((frame.tags(0), frame.tags(1)), (0, 4));
+}
