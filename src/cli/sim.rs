@@ -158,6 +158,8 @@ fn settings(args: &Args) -> anyhow::Result<SimSettings> {
         epoch_every_us: args.epoch_every.map(|seconds| micros(seconds * 1000.0)),
         flips_per_minute: args.flips,
         calm: args.calm,
+        role: None,
+        budget: None,
         sabotage: None,
         watch: args.watch,
     })
