@@ -9,9 +9,14 @@
 
 use std::collections::BTreeMap;
 
+use ackline::delta::message::{Assigned, Directed, Message};
 use ackline::sequence::Tick;
+use ackline::state::entity::Entity;
+use ackline::state::view::{Range, Scope, View};
 use ackline::wire::bytes::{ByteReader, ByteWriter};
 use ackline::wire::handshake::{self, CookieKey, Denial, WelcomeHeader};
+use ackline::wire::input::{InputsBlock, put_inputs};
+use ackline::wire::owner::OwnerBlock;
 use ackline::wire::payload::{self, CloseReason, Welcome};
 use ackline::wire::report::{HeldList, RefuseReason, Report};
 use ackline::wire::seal::{Direction, Secrets};
@@ -73,6 +78,69 @@ fn header() -> SnapshotHeader {
         base_digest: None,
         count: 0,
     }
+}
+
+/// The body of the example of a complete record in docs/PROTOCOL-delta.md.
+fn complete_record() -> Vec<u8> {
+    let text = include_str!("../docs/PROTOCOL-delta.md");
+    let (_, example) = text.split_once("frame 1100000\ncomplete ").unwrap();
+    let body = example
+        .lines()
+        .find_map(|line| line.strip_prefix("body "))
+        .unwrap();
+    let bytes = body.split(' ').map(|byte| u8::from_str_radix(byte, 16).unwrap());
+    bytes.collect()
+}
+
+/// The examples of what is the player's own: messages, inputs, owner.
+fn player(all: &mut BTreeMap<&'static str, Vec<u8>>) {
+    let assigned = Assigned {
+        entity: Some(Entity {
+            id: 12,
+            generation: 1,
+        }),
+        view: View {
+            scope: Scope::Owner(Range::new(5_000, 6_000).unwrap()),
+            tags: 6,
+        },
+    };
+    let directed = Directed {
+        kind: 44,
+        payload: b"hi".to_vec(),
+    };
+    for (name, message) in [
+        ("message-assigned", Message::Assigned(assigned)),
+        ("message-directed", Message::Directed(directed)),
+        ("message-tier", Message::Tier(1)),
+    ] {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        assert_eq!(Message::decode(&bytes), Ok(message));
+        all.insert(name, bytes);
+    }
+    let inputs: [&[u8]; 2] = [b"left", b""];
+    let mut bytes = Vec::new();
+    put_inputs(7, inputs.iter().copied(), &mut bytes);
+    assert_eq!(
+        InputsBlock::read(&mut ByteReader::new(&bytes))
+            .unwrap()
+            .iter()
+            .count(),
+        2
+    );
+    all.insert("inputs", bytes);
+    let record = complete_record();
+    let owner = OwnerBlock {
+        stream_epoch: 1,
+        tick: Tick(300),
+        server_us: 1_100_000,
+        processed: 57,
+        record: &record,
+    };
+    let mut bytes = Vec::new();
+    owner.encode(&mut bytes);
+    assert_eq!(OwnerBlock::decode(&mut ByteReader::new(&bytes)), Ok(owner));
+    all.insert("owner", bytes);
 }
 
 fn built() -> BTreeMap<&'static str, Vec<u8>> {
@@ -198,6 +266,7 @@ fn built() -> BTreeMap<&'static str, Vec<u8>> {
     let mut bytes = Vec::new();
     assert!(stream.put_block(0, 200_000, 100, &mut bytes));
     all.insert("messages", bytes);
+    player(&mut all);
     all
 }
 

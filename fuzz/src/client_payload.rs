@@ -16,6 +16,8 @@ use ackline::wire::bytes::{ByteReader, ByteWriter};
 use ackline::wire::handshake::{
     COOKIE_BYTES, DatagramKind, UP_HEADER_BYTES, WelcomeHeader, put_challenge, put_welcome_header,
 };
+use ackline::wire::input::InputsBlock;
+use ackline::wire::owner::OwnerBlock;
 use ackline::wire::payload::{self, Welcome};
 use ackline::wire::report::Report;
 use ackline::wire::seal::{Direction, INSECURE_TOKEN_KEY, Opener, Sealer, Secrets};
@@ -50,6 +52,8 @@ struct Play {
     next_id: Tick,
     server_us: u64,
     next_message: u32,
+    /// Inputs that the client's game has pushed.
+    pushed: u32,
 }
 
 pub fn run(data: &[u8]) {
@@ -97,6 +101,7 @@ impl Play {
             next_id: [Tick(100), Tick(u32::MAX - 5)][tape.below(2) as usize],
             server_us: 1_000_000,
             next_message: 0,
+            pushed: 0,
         };
         let mut bytes = vec![payload::WELCOME, 0, 0];
         play.put_welcome(1, &mut bytes);
@@ -157,7 +162,14 @@ impl Play {
                 let bytes = tape.block(400).to_vec();
                 self.deliver(&bytes, tape);
             }
-            _ => match tape.below(4) {
+            _ => match tape.below(6) {
+                4 => {
+                    if let Ok(number) = self.client.push_input(tape.block(70)) {
+                        assert_eq!(number, self.pushed + 1, "inputs are numbered in order");
+                        self.pushed = number;
+                    }
+                }
+                5 => drop(self.client.set_camera([f64::from(tape.u8()), 1.0, -1.0])),
                 0 => self.client.request_full_state(self.now_us),
                 1 => while self.client.poll_event().is_some() {},
                 2 => self.now_us += 100_000 * u64::from(tape.u8()),
@@ -181,6 +193,14 @@ impl Play {
                 .saturating_add(tape.below(3))
                 .saturating_sub(tape.below(2));
             self.put_welcome(stream_epoch, &mut bytes);
+        }
+        if blocks & 16 != 0 {
+            flags |= payload::INPUTS_ACK;
+            bytes.put_varint(self.pushed.wrapping_add(2).wrapping_sub(tape.below(4)));
+        }
+        if blocks & 32 != 0 {
+            flags |= payload::OWNER;
+            self.put_owner(tape, stream_epoch, &mut bytes);
         }
         if blocks & 4 != 0 {
             flags |= payload::MESSAGES;
@@ -313,7 +333,8 @@ impl Play {
                 .opener
                 .open(low, clear, sealed)
                 .expect("the client's own key");
-            assert_eq!(payload[0], payload::REPORT);
+            assert_eq!(payload[0] & !(payload::INPUTS | payload::CAMERA), payload::REPORT);
+            let flags = payload[0];
             let mut report = Report::default();
             let mut reader = ByteReader::new(&payload[1..]);
             let read = report.decode_into(&mut reader);
@@ -334,6 +355,14 @@ impl Play {
                 continue;
             }
             assert_eq!(read, Ok(()), "a report can be read");
+            if flags & payload::INPUTS != 0 {
+                let block = InputsBlock::read(&mut reader).expect("inputs");
+                let last = block.iter().last().map_or(0, |(number, _)| number);
+                assert!(last <= self.pushed, "an input that nobody pushed");
+            }
+            if flags & payload::CAMERA != 0 {
+                reader.bytes(12).expect("a camera");
+            }
             reader.end().expect("nothing behind it");
             assert!(report.held.as_slice().len() <= WINDOW_SLOTS);
             assert_eq!((report.session_epoch, report.generation), {
@@ -373,6 +402,9 @@ impl Play {
             for (_, record, _) in self.client.display().records() {
                 records::assert_within(&record, schema);
             }
+            if let Some(owner) = self.client.owner() {
+                records::assert_within(&owner.record, schema);
+            }
         }
         let mut told = Vec::new();
         while let Some(event) = self.client.poll_event() {
@@ -397,6 +429,12 @@ fn read_header(bytes: &[u8]) -> Option<SnapshotHeader> {
     }
     if flags & payload::WELCOME != 0 {
         Welcome::decode(&mut reader).ok()?;
+    }
+    if flags & payload::INPUTS_ACK != 0 {
+        reader.varint().ok()?;
+    }
+    if flags & payload::OWNER != 0 {
+        OwnerBlock::decode(&mut reader).ok()?;
     }
     if flags & payload::MESSAGES != 0 {
         ackline::wire::stream::skip_block(&mut reader).ok()?;

@@ -3,7 +3,7 @@
 use ackline::delta::decode::{self, Change, DecodeError, Entry};
 use ackline::delta::encode;
 use ackline::delta::layout::Layout;
-use ackline::limits::EXTRA_FIELDS_MAX;
+use ackline::limits::{EXTRA_FIELDS_MAX, TIER_MAX};
 use ackline::state::entity::{Departure, Entity};
 use ackline::state::record::{Motion, Record};
 use ackline::state::rotation::{Rotation, highest_part};
@@ -139,6 +139,7 @@ pub fn record(tape: &mut Tape<'_>, schema: &Schema, server_us: u64) -> Record {
     };
     let class = tape.below(schema.classes.len() as u32) as u8;
     let mut record = Record::born(entity, class, tape.time(server_us, schema.tick_period_us));
+    record.tier = tape.below(u32::from(TIER_MAX) + 1) as u8;
     record.segment = tape.value(0, u32::MAX);
     if tape.one_in(2) {
         record.segment_us = tape.time(server_us, schema.tick_period_us);
@@ -165,6 +166,7 @@ pub fn successor(tape: &mut Tape<'_>, schema: &Schema, base: &Record, server_us:
             now.motion = (!tape.one_in(3)).then(|| motion(tape, schema, None, server_us));
         }
         (3, ..) => {}
+        (4, ..) => now.tier = tape.below(u32::from(TIER_MAX) + 1) as u8,
         _ => now.motion = Some(motion(tape, schema, base.motion.as_ref(), server_us)),
     }
     if tape.one_in(3) {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ackline::delta::decode::Entry;
+use ackline::delta::decode::{Change, Entry, body};
 use ackline::delta::layout::Layout;
 use ackline::limits::WINDOW_SLOTS;
 use ackline::relay::session::Session;
@@ -13,6 +13,7 @@ use ackline::sequence::Tick;
 use ackline::state::digest::Digest;
 use ackline::state::schema::Schema;
 use ackline::wire::bytes::ByteReader;
+use ackline::wire::owner::OwnerBlock;
 use ackline::wire::payload::{self, CloseReason, Welcome};
 use ackline::wire::report::Report;
 use ackline::wire::snapshot::SnapshotHeader;
@@ -44,7 +45,12 @@ impl Mirror {
     /// A payload of the relay.
     pub fn receive(&mut self, bytes: &[u8], schema: &Schema, session: Option<&Session>) {
         let mut reader = ByteReader::new(bytes);
-        let known = payload::SNAPSHOT | payload::MESSAGES | payload::WELCOME | payload::CLOSE;
+        let known = payload::SNAPSHOT
+            | payload::MESSAGES
+            | payload::WELCOME
+            | payload::CLOSE
+            | payload::OWNER
+            | payload::INPUTS_ACK;
         let flags = payload::flags(&mut reader, known).expect("flags");
         reader.u16().expect("a clock stamp");
         if flags & payload::CLOSE != 0 {
@@ -52,6 +58,19 @@ impl Mirror {
         }
         if flags & payload::WELCOME != 0 {
             self.stream_epoch = Welcome::decode(&mut reader).expect("a welcome").stream_epoch;
+        }
+        if flags & payload::INPUTS_ACK != 0 {
+            assert!(reader.varint().expect("a number") > 0);
+        }
+        if flags & payload::OWNER != 0 {
+            let block = OwnerBlock::decode(&mut reader).expect("an owner block");
+            if block.stream_epoch == self.stream_epoch {
+                let layout = Layout::new(schema);
+                let mut entries = Vec::new();
+                let read = body(&layout, block.record, 1, block.server_us, |_| None, &mut entries);
+                read.expect("an owner's record");
+                assert!(matches!(entries[0].change, Change::Complete(_)));
+            }
         }
         if flags & payload::MESSAGES != 0 {
             skip_block(&mut reader).expect("messages");

@@ -259,7 +259,7 @@ mod tests {
 
         /// THREATS 32: what decodes re-encodes to the same bytes; nothing panics.
         #[test]
-        fn threats_32_only_canonical_messages_decode(bytes in prop::collection::vec(any::<u8>(), 0..300), tag in 0u8..3) {
+        fn threats_32_only_canonical_messages_decode(bytes in prop::collection::vec(any::<u8>(), 0..300), tag in 0u8..6) {
             let mut bytes = bytes;
             bytes.insert(0, tag);
             if let Ok(message) = Message::decode(&bytes) {
@@ -267,6 +267,52 @@ mod tests {
                 message.encode(&mut again);
                 prop_assert_eq!(again, bytes);
             }
+        }
+    }
+
+    #[test]
+    fn what_is_said_to_one_client_round_trips_within_its_bound() {
+        let range = Range::new(5_000, 6_000).unwrap();
+        let scopes = [Scope::Whole, Scope::Owner(range), Scope::Camera(range)];
+        let entities = [
+            None,
+            Some(Entity {
+                id: 1 << 30,
+                generation: 7,
+            }),
+        ];
+        let views = scopes.map(|scope| View { scope, tags: 0b1010 });
+        let assigned = views
+            .into_iter()
+            .flat_map(|view| entities.map(|entity| Message::Assigned(Assigned { entity, view })));
+        let directed = [0, EVENT_BYTES_MAX].map(|length| {
+            Message::Directed(Directed {
+                kind: u16::MAX,
+                payload: vec![3; length],
+            })
+        });
+        let tiers = (0..=TIER_MAX).map(Message::Tier);
+        for message in assigned.chain(directed).chain(tiers) {
+            let mut bytes = Vec::new();
+            message.encode(&mut bytes);
+            assert!(bytes.len() <= MESSAGE_BYTES_MAX);
+            assert_eq!(Message::decode(&bytes), Ok(message));
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused() {
+        let long = [&[TAG_DIRECTED, 1][..], &[0; EVENT_BYTES_MAX + 1]].concat();
+        for bytes in [
+            &[TAG_TIER, TIER_MAX + 1][..],
+            &[TAG_ASSIGNED, 2, SCOPE_WHOLE, 0, 0, 0, 0],
+            &[TAG_ASSIGNED, 0, 3, 0, 0, 0, 0],
+            // Left nearer than entered.
+            &[TAG_ASSIGNED, 0, SCOPE_OWNER, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0],
+            &[TAG_DIRECTED, 0xFF, 0xFF, 0x7F],
+            &long,
+        ] {
+            assert_eq!(Message::decode(bytes), Err(ReadError::OutOfRange), "{bytes:?}");
         }
     }
 

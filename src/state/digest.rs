@@ -145,10 +145,11 @@ mod tests {
     fn dec9_every_field_is_covered() {
         let base = Digest::of(&record());
         type Change = fn(&mut Record, &mut Motion);
-        let changes: [Change; 17] = [
+        let changes: [Change; 18] = [
             |r, _| r.entity.id ^= 1,
             |r, _| r.entity.generation ^= 1,
             |r, _| r.class ^= 1,
+            |r, _| r.tier ^= 1,
             |r, _| r.born_us ^= 1 << 35,
             |r, _| r.segment ^= 1,
             |r, _| r.segment_us ^= 1,

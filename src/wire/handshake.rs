@@ -20,7 +20,7 @@ use super::bytes::{ByteReader, ByteWriter, ReadError};
 /// First bytes of Request and Response.
 pub const MAGIC: [u8; 4] = *b"ACKL";
 /// The version of the protocol this crate speaks.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 /// Bytes of a Request, padding included. Longer than every answer to it (THREATS D9).
 pub const REQUEST_BYTES: usize = 256;
 /// Bytes of a connect token a Response may carry.

@@ -3,7 +3,9 @@
 //! * `{"op":"session","name":"..."}`: a new client, nothing known.
 //! * `{"op":"down","payload":"HEX","expect":"ok"}` or a word of section 10 of docs/PROTOCOL.md. After `ok`
 //!   sometimes `"tables":[[id,mask,members,[digest,digest]],...]`, all snapshots held now, and
-//!   `"display":[live,[digest,digest]]`, all records shown now.
+//!   `"display":[live,[digest,digest]]`, all records shown now, and `"owner":[tick,processed,slot,[digest,digest]]`, the
+//!   owner's state, or `null`.
+//! * `{"op":"input"}`: the player pushed an input.
 //! * `{"op":"report",...}`: the client makes a report; `hold_back` are held snapshots that are not in it.
 //! * `{"op":"messages","next":n,"received":["HEX",...]}`: messages that came in order since the last such line.
 
@@ -46,6 +48,8 @@ pub struct Deeds {
     pub events_delivered: u64,
     pub digest_mismatches: u64,
     pub reconciled: u64,
+    pub inputs_acknowledged: u64,
+    pub owner_states: u64,
     pub reinstated: u64,
     pub parts_window_full: u64,
 }
@@ -60,6 +64,8 @@ impl Deeds {
         self.events_delivered += client.events_delivered;
         self.digest_mismatches += client.digest_mismatches;
         self.reconciled += client.reconciled;
+        self.inputs_acknowledged += client.inputs_acknowledged;
+        self.owner_states += client.owner_states;
         self.reinstated += client.reinstated;
         self.parts_window_full += client.parts_window_full;
     }
@@ -154,9 +160,23 @@ impl Corpus {
             if self.accepted.is_multiple_of(10) {
                 let (live, Digest([a, b])) = shown(client);
                 let _ = write!(self.line, r#","display":[{live},[{a},{b}]]"#);
+                match client.owner() {
+                    None => self.line.push_str(r#","owner":null"#),
+                    Some(owner) => {
+                        let Digest([a, b]) = Digest::of(&owner.record);
+                        let (tick, processed, slot) = (owner.tick.0, owner.processed, owner.slot);
+                        let _ = write!(self.line, r#","owner":[{tick},{processed},{slot},[{a},{b}]]"#);
+                    }
+                }
             }
         }
         self.line.push('}');
+        self.end_line();
+    }
+
+    /// The player pushed an input.
+    pub fn input(&mut self) {
+        self.line.push_str(r#"{"op":"input"}"#);
         self.end_line();
     }
 

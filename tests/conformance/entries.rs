@@ -277,6 +277,15 @@ pub const ENTRIES: &[Entry] = &[
         f.identity(7, 0, class);
         Some(())
     }),
+    ("tier 3", "out_of_range", |f| {
+        f.vacant()?;
+        f.kind(COMPLETE);
+        f.bits.number(7, ID);
+        f.bits.number(0, LIFE);
+        f.bits.put(0, 8);
+        f.bits.put(3, 2);
+        Some(())
+    }),
     ("born before time began", "time_range", |f| {
         f.vacant()?;
         f.identity(7, 0, 0);

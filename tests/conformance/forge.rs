@@ -86,12 +86,13 @@ impl Forge<'_> {
         }
     }
 
-    /// A complete entry up to its class.
+    /// A complete entry up to its class and tier, which is 0.
     pub fn identity(&mut self, id: u64, generation: u64, class: u64) {
         self.kind(COMPLETE);
         self.bits.number(id, ID);
         self.bits.number(generation, LIFE);
         self.bits.put(class, 8);
+        self.bits.put(0, 2);
     }
 
     /// A complete entry of a new entity up to the bit that says whether it has motion.

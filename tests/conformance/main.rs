@@ -116,6 +116,8 @@ fn assert_covers(corpus: &Corpus, packets: u64) {
         ("events delivered", deeds.events_delivered),
         ("digests that differed", deeds.digest_mismatches),
         ("members gone unheard", deeds.reconciled),
+        ("inputs acknowledged", deeds.inputs_acknowledged),
+        ("owner states", deeds.owner_states),
     ] {
         assert!(count >= 3, "{what}: {count}");
     }

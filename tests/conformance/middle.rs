@@ -11,11 +11,13 @@ use ackline::relay::budget::Budget;
 use ackline::relay::outbox::{MemoryOutbox, Path};
 use ackline::relay::shard::{Shard, ShardSettings};
 use ackline::state::Frame;
+use ackline::state::player::PlayerId;
 use ackline::wire::bytes::{ByteReader, ByteWriter};
 use ackline::wire::handshake::{
     DOWN_HEADER_BYTES, DatagramKind, UP_HEADER_BYTES, WELCOME_HEADER_BYTES, WelcomeHeader,
     put_welcome_header, read_welcome_header,
 };
+use ackline::wire::payload::{INPUTS, REPORT};
 use ackline::wire::report::Report;
 use ackline::wire::seal::{Direction, INSECURE_TOKEN_KEY, Opener, Sealer, Secrets};
 use ackline::wire::stream::StreamReceiver;
@@ -205,6 +207,11 @@ impl<'a> Middle<'a> {
         }
     }
 
+    /// Who the client is to the relay, once it is anybody.
+    pub fn player(&self) -> Option<PlayerId> {
+        self.to_relay.as_ref().map(|keys| keys.header.connection)
+    }
+
     pub fn is_over(&self) -> bool {
         matches!(self.client.state(), SessionState::Closed(_))
     }
@@ -229,6 +236,9 @@ impl<'a> Middle<'a> {
     pub fn timers(&mut self) {
         self.down.step(self.now_us, &mut self.dice);
         self.up.step(self.now_us, &mut self.dice);
+        if self.dice.chance(100) && self.client.push_input(&[self.dice.byte()]).is_ok() {
+            self.corpus.input();
+        }
         let mut outbox = MemoryOutbox::default();
         self.shard.timers(self.now_us, &mut outbox);
         self.pass_down(outbox);
@@ -308,7 +318,7 @@ impl<'a> Middle<'a> {
 
     /// Logs a report: what it lists, and what is held and was held back.
     fn note_report(&mut self, payload: &[u8]) {
-        assert_eq!(payload[0], ackline::wire::payload::REPORT);
+        assert_eq!(payload[0] & !INPUTS, REPORT);
         let mut report = Report::default();
         report.decode_into(&mut ByteReader::new(&payload[1..])).unwrap();
         let listed = report.held.as_slice();

@@ -7,6 +7,7 @@ use ackline::delta;
 use ackline::sequence::Tick;
 use ackline::state::Frame;
 use ackline::state::entity::Entity;
+use ackline::state::player::{Directive, Order, PlayerId};
 use ackline::state::record::Motion;
 use ackline::state::rotation::Rotation;
 use ackline::state::schema::{Axis, Class, ExtraField, Rate, Schema};
@@ -146,9 +147,12 @@ impl Origin {
         }
     }
 
-    /// The frame of the next tick of the world.
-    pub fn advance(&mut self, tick: Tick) -> Arc<Frame> {
-        let update = self.update();
+    /// The frame of the next tick of the world, with what is for the player in it.
+    pub fn advance(&mut self, tick: Tick, player: Option<PlayerId>) -> Arc<Frame> {
+        let mut update = self.update();
+        if let Some(player) = player {
+            self.direct(player, &mut update);
+        }
         let frame = self.world.advance(tick, &update).unwrap();
         assert!(self.world.refused().is_empty(), "{:?}", self.world.refused());
         frame
@@ -157,6 +161,26 @@ impl Origin {
     /// The last frame again.
     pub fn hold(&mut self, tick: Tick, stale: bool) -> Arc<Frame> {
         self.world.hold(tick, stale)
+    }
+
+    /// Now and then the player is given another entity, and told something.
+    fn direct(&mut self, player: PlayerId, update: &mut TickUpdate) {
+        let mut orders = Vec::new();
+        if self.dice.chance(30) {
+            let entity = self.dice.pick(&self.actors).map(|actor| actor.entity);
+            orders.push(Order::Assign { entity, view: None });
+        }
+        if self.dice.chance(30) {
+            orders.push(Order::Message {
+                kind: 7,
+                payload: vec![self.dice.byte(); 5],
+            });
+        }
+        if self.dice.chance(200) {
+            orders.push(Order::Processed(u32::try_from(self.origin_tick).unwrap()));
+        }
+        let directives = orders.into_iter().map(|order| Directive { player, order });
+        update.directives.extend(directives);
     }
 
     fn update(&mut self) -> TickUpdate {

@@ -1,7 +1,8 @@
 //! A Down payload taken apart so that it can be put together differently.
 
 use ackline::wire::bytes::{ByteReader, ByteWriter};
-use ackline::wire::payload::{CLOSE, MESSAGES, SNAPSHOT, WELCOME, Welcome};
+use ackline::wire::owner::OwnerBlock;
+use ackline::wire::payload::{CLOSE, INPUTS_ACK, MESSAGES, OWNER, SNAPSHOT, WELCOME, Welcome};
 use ackline::wire::snapshot::SnapshotHeader;
 use ackline::wire::stream::skip_block;
 
@@ -11,6 +12,10 @@ pub struct Payload {
     pub close: Option<u8>,
     /// The block's bytes.
     pub welcome: Option<Vec<u8>>,
+    /// The block's bytes.
+    pub inputs_ack: Option<Vec<u8>>,
+    /// The block's bytes.
+    pub owner: Option<Vec<u8>>,
     /// The block's bytes.
     pub messages: Option<Vec<u8>>,
     pub snapshot: Option<(SnapshotHeader, Vec<u8>)>,
@@ -33,6 +38,12 @@ impl Payload {
         let welcome = block(WELCOME, &|reader| {
             Welcome::decode(reader).unwrap();
         });
+        let inputs_ack = block(INPUTS_ACK, &|reader| {
+            reader.varint().unwrap();
+        });
+        let owner = block(OWNER, &|reader| {
+            OwnerBlock::decode(reader).unwrap();
+        });
         let messages = block(MESSAGES, &|reader| skip_block(reader).unwrap());
         let snapshot = (flags & SNAPSHOT != 0).then(|| {
             let header = SnapshotHeader::decode(&mut reader).unwrap();
@@ -42,6 +53,8 @@ impl Payload {
             stamp,
             close,
             welcome,
+            inputs_ack,
+            owner,
             messages,
             snapshot,
         }
@@ -53,12 +66,15 @@ impl Payload {
         let mut out = vec![
             flag(self.close.is_some(), CLOSE)
                 | flag(self.welcome.is_some(), WELCOME)
+                | flag(self.inputs_ack.is_some(), INPUTS_ACK)
+                | flag(self.owner.is_some(), OWNER)
                 | flag(self.messages.is_some(), MESSAGES)
                 | flag(self.snapshot.is_some(), SNAPSHOT),
         ];
         out.put_u16(self.stamp);
         out.extend(self.close);
-        out.extend(self.welcome.iter().chain(&self.messages).flatten());
+        let blocks = [&self.welcome, &self.inputs_ack, &self.owner, &self.messages];
+        out.extend(blocks.into_iter().flatten().flatten());
         out
     }
 
@@ -89,6 +105,8 @@ impl Payload {
         Payload {
             close: None,
             welcome: None,
+            inputs_ack: None,
+            owner: None,
             messages: None,
             ..self.with(header, body)
         }

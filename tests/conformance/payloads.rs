@@ -1,6 +1,10 @@
 //! Damage to a payload's blocks and to the form of a snapshot's header.
 
+use ackline::delta::encode;
+use ackline::delta::layout::Layout;
+use ackline::wire::bits::BitWriter;
 use ackline::wire::bytes::ByteWriter;
+use ackline::wire::owner::OwnerBlock;
 use ackline::wire::payload::{CLOSE, MESSAGES};
 use ackline::wire::snapshot::{Commit, Held, SnapshotHeader};
 
@@ -17,6 +21,11 @@ pub const MAKERS: &[Maker] = &[
     bad_welcome,
     known_welcome,
     header_flags,
+    header_exhaustive,
+    inputs_ack,
+    inputs_ack,
+    owner,
+    owner,
     header_part,
     header_base,
     header_varint,
@@ -58,7 +67,7 @@ fn cut(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
 
 fn reserved_flag(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
     let mut bytes = payload.write();
-    bytes[0] |= 16 << dice.below(4);
+    bytes[0] |= 64 << dice.below(2);
     malformed("reserved flag", bytes)
 }
 
@@ -128,6 +137,8 @@ fn early_messages(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Opti
         snapshot: None,
         welcome: None,
         close: None,
+        inputs_ack: None,
+        owner: None,
         ..payload.clone()
     }
     .write();
@@ -201,12 +212,109 @@ fn with_field(payload: &Payload, name: &str, edit: impl Fn(&[u8]) -> Vec<u8>) ->
     found.then_some(bytes)
 }
 
-fn header_flags(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
-    let bit = 64 << dice.below(2);
+fn header_flags(_: &Scene<'_>, payload: &Payload, _: &mut Dice) -> Option<Shot> {
     malformed(
         "reserved header flag",
-        with_field(payload, "flags", |flags| vec![flags[0] | bit])?,
+        with_field(payload, "flags", |flags| vec![flags[0] | 128])?,
     )
+}
+
+/// A part that says of itself alone that something is left out, or that nothing is.
+fn header_exhaustive(_: &Scene<'_>, payload: &Payload, _: &mut Dice) -> Option<Shot> {
+    Some(Shot {
+        name: "exhaustive or not",
+        payload: with_field(payload, "flags", |flags| vec![flags[0] ^ 64])?,
+        expected: None,
+        hazard: false,
+    })
+}
+
+/// What the relay waits for: an input that was pushed, or the next one; another cannot be.
+fn inputs_ack(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
+    let with = |ack: &[u8]| {
+        let payload = Payload {
+            inputs_ack: Some(ack.to_vec()),
+            snapshot: None,
+            welcome: None,
+            close: None,
+            ..payload.clone()
+        };
+        payload.write()
+    };
+    let next = u32::try_from(scene.client.statistics().inputs_pushed).unwrap() + 1;
+    let mut beyond = Vec::new();
+    beyond.put_varint([next + 1, next + 1 + dice.under(300), u32::MAX][dice.index(3)]);
+    match dice.below(4) {
+        0 => malformed("inputs acknowledged from 0", with(&[0])),
+        1 => malformed("inputs acknowledged that were not pushed", with(&beyond)),
+        2 => malformed("overlong inputs acknowledged", with(&[0x81, 0])),
+        _ => shot("no input acknowledged", with(&[1]), "ok"),
+    }
+}
+
+/// An owner's state from a record that the client shows: right, late, of another stream, or with a record that is none.
+fn owner(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
+    let schema = scene.client.schema()?;
+    let (slot, record, tick) = scene.client.display().records().next()?;
+    let as_of_us = scene.client.display().known(slot)?.as_of_us;
+    let layout = Layout::new(schema);
+    let mut buffer = [0; 160];
+    let mut writer = BitWriter::new(&mut buffer);
+    encode::gap(None, slot, &mut writer);
+    encode::complete(&layout, &record, as_of_us, &mut writer);
+    let length = writer.finish();
+    let mut body = buffer[..length].to_vec();
+    let known = scene.client.stream_epoch();
+    let (name, stream_epoch, tick) = match dice.below(6) {
+        0 => ("owner of another stream", known + 1, tick),
+        1 => ("owner's record cut", known, tick),
+        2 => ("owner's record and a zero byte", known, tick),
+        3 => ("owner's record in noise", known, tick),
+        4 => ("owner of a moment ago", known, tick.minus(dice.under(3))),
+        _ => ("owner", known, tick.plus(dice.under(3))),
+    };
+    let expected = match damage_record(name, &mut body, dice) {
+        Some(word) => Some(word),
+        None if name == "owner's record in noise" => None,
+        None => Some("ok"),
+    };
+    let mut block = Vec::new();
+    OwnerBlock {
+        stream_epoch,
+        tick,
+        server_us: as_of_us,
+        processed: dice.under(3),
+        record: &body,
+    }
+    .encode(&mut block);
+    let payload = Payload {
+        owner: Some(block),
+        snapshot: None,
+        welcome: None,
+        close: None,
+        ..payload.clone()
+    };
+    Some(Shot {
+        name,
+        payload: payload.write(),
+        expected,
+        hazard: false,
+    })
+}
+
+/// Damages a record as its name says; the word for it, where one is certain.
+fn damage_record(name: &str, body: &mut Vec<u8>, dice: &mut Dice) -> Option<&'static str> {
+    match name {
+        "owner's record cut" => body.truncate(body.len() - 1),
+        "owner's record and a zero byte" => body.push(0),
+        "owner's record in noise" => {
+            let at = dice.index(body.len());
+            body[at] ^= 1 << dice.below(8);
+            return None;
+        }
+        _ => return None,
+    }
+    Some("malformed_payload")
 }
 
 fn header_part(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {

@@ -12,7 +12,9 @@ A corpus is a file of JSON lines, by "op":
 
     session   a new client, nothing known
     down      an opened payload, and "ok" or the word of P 10 it is refused with; after "ok" perhaps the "tables"
-              [id, mask, members, digest] of all snapshots kept and the "display" [live, digest]
+              [id, mask, members, digest] of all snapshots kept, the "display" [live, digest] and the "owner"
+              [tick, processed, slot, digest] or null
+    input     the player pushed an input
     report    the client reports now: what it must say
     messages  what was delivered since the last such line, and the number expected next
 
@@ -42,6 +44,12 @@ MESSAGES_AHEAD = 64
 MESSAGE_BYTES = 320
 SCHEMA_BYTES = 1000
 LONG_TICKS = 1060
+TIER_MAX = 2
+OWNER_RECORD_BYTES = 160
+INPUTS_KEPT = 64
+INPUT_BYTES = 64
+EVENT_BYTES = 256
+VIEW_RANGE = 100_000_000  # centimetres
 MASK: List[int] = [(1 << n) - 1 for n in range(129)]
 NOTHING: Vector = (0, 0, 0)
 NO_EXTRAS: Tuple[int, ...] = (0,) * 8
@@ -281,13 +289,14 @@ class Motion(NamedTuple):
 class Record:
     """What is known of one slot. Never changed once made; the digest is computed when it is first asked for."""
 
-    __slots__ = ("id", "generation", "class_", "born", "segment", "began", "motion", "extras", "digest")
+    __slots__ = ("id", "generation", "class_", "tier", "born", "segment", "began", "motion", "extras", "digest")
 
     def __init__(
         self,
         id: int,
         generation: int,
         class_: int,
+        tier: int,
         born: int,
         segment: int,
         began: int,
@@ -297,6 +306,7 @@ class Record:
         self.id = id
         self.generation = generation
         self.class_ = class_
+        self.tier = tier
         self.born = born
         self.segment = segment
         self.began = began
@@ -306,12 +316,14 @@ class Record:
         self.digest = -1  # both words: the first, and the second times 2^64
 
     def updated(self, motion: Optional[Motion], extras: Tuple[int, ...]) -> "Record":
-        return Record(self.id, self.generation, self.class_, self.born, self.segment, self.began, motion, extras)
+        return Record(
+            self.id, self.generation, self.class_, self.tier, self.born, self.segment, self.began, motion, extras
+        )  # fmt: skip
 
     def words(self) -> List[int]:
         """The 30 words of P 9, each modulo 2^32."""
         head = [
-            self.id, self.generation, self.class_, self.born & U32, self.born >> 32, self.segment,
+            self.id, self.generation, self.class_ | self.tier << 8, self.born & U32, self.born >> 32, self.segment,
             self.began & U32, self.began >> 32,
         ]  # fmt: skip
         motion = self.motion
@@ -329,7 +341,8 @@ class Record:
     def known(self) -> Tuple[Any, ...]:
         """Everything, for comparison."""
         return (
-            self.id, self.generation, self.class_, self.born, self.segment, self.began, self.motion, self.extras,
+            self.id, self.generation, self.class_, self.tier, self.born, self.segment, self.began, self.motion,
+            self.extras,
         )  # fmt: skip
 
 
@@ -391,7 +404,7 @@ TICKS = class_code(2, 5, 10, 0)
 
 
 class Bits:
-    """A body as one number. An entry has at most 815 bits, gap included, so each works on a short window of it."""
+    """A body as one number. An entry has at most 817 bits, gap included, so each works on a short window of it."""
 
     __slots__ = ("body", "limit", "used", "window")
 
@@ -661,6 +674,9 @@ def read_complete(bits: Bits, schema: Schema, frame: int, old: Optional[Record])
     class_ = bits.take(8)
     if class_ >= len(schema.classes):
         raise Refused("bad_class")
+    tier = bits.take(2)
+    if tier > TIER_MAX:
+        raise Refused("out_of_range")
     born = bits.time(frame)
     segment = bits.code(LIFE)
     if old is not None and old.id == id and (generation, segment) < (old.generation, old.segment):
@@ -672,7 +688,7 @@ def read_complete(bits: Bits, schema: Schema, frame: int, old: Optional[Record])
             raise Refused("not_canonical")
     motion = complete_motion(bits, schema, frame) if bits.take(1) else None
     return Record(
-        id, generation, class_, born, segment, began, motion, read_extras(bits, schema, NO_EXTRAS, False)
+        id, generation, class_, tier, born, segment, began, motion, read_extras(bits, schema, NO_EXTRAS, False)
     )  # fmt: skip
 
 
@@ -732,6 +748,7 @@ class Header(NamedTuple):
     candidate: bool
     view_complete: bool
     stale: bool
+    exhaustive: bool
     stream_epoch: int
     session_epoch: int
     generation: int
@@ -757,10 +774,22 @@ class Messages(NamedTuple):
     items: Tuple[bytes, ...]
 
 
+class Owner(NamedTuple):
+    """P 11: the state of the client's own entity; the record is a body of one complete entry."""
+
+    stream_epoch: int
+    tick: int
+    sent: int
+    processed: int
+    record: bytes
+
+
 class Down(NamedTuple):
     clock: int
     close: Optional[int]
     welcome: Optional[Welcome]
+    inputs_ack: Optional[int]
+    owner: Optional[Owner]
     messages: Optional[Messages]
     header: Optional[Header]
     body: bytes
@@ -780,7 +809,7 @@ def read_listed(read: Bytes, id: int, count: int) -> Tuple[Tuple[int, int], ...]
 
 
 def parse_header(read: Bytes) -> Header:
-    flags = read.ranged(1, 0, 63)
+    flags = read.ranged(1, 0, 127)
     if flags & 40 == 32:
         read.fail()  # a base digest without a base
     stream_epoch, session_epoch, generation, id = read.varint(), read.varint(), read.varint(), read.varint()
@@ -793,8 +822,8 @@ def parse_header(read: Bytes) -> Header:
     base_digest = read_digest(read) if flags & 32 else None
     entries = read.varint()
     return Header(
-        flags & 1 != 0, flags & 2 != 0, flags & 4 != 0, stream_epoch, session_epoch, generation, id, part & 31,
-        part & 0x80 != 0, base, sent, commit, base_digest, entries,
+        flags & 1 != 0, flags & 2 != 0, flags & 4 != 0, flags & 64 != 0, stream_epoch, session_epoch, generation, id,
+        part & 31, part & 0x80 != 0, base, sent, commit, base_digest, entries,
     )  # fmt: skip
 
 
@@ -809,22 +838,69 @@ def parse_messages(read: Bytes) -> Messages:
     return Messages(first, items)
 
 
+def parse_owner(read: Bytes) -> Owner:
+    stream_epoch, tick, sent, processed = read.varint(), read.varint(), read.uint(6), read.varint()
+    return Owner(stream_epoch, tick, sent, processed, read.take(read.ranged(1, 1, OWNER_RECORD_BYTES)))
+
+
+def parse_inputs(read: Bytes) -> Tuple[int, Tuple[bytes, ...]]:
+    """P 11: the number of the first input, and the inputs."""
+    first, count = read.varint(1), read.ranged(1, 1, INPUTS_KEPT)
+    if first + count > U32:
+        read.fail()
+    return first, tuple(read.take(read.ranged(1, 0, INPUT_BYTES)) for _ in range(count))
+
+
+def parse_message(data: bytes) -> Tuple[Any, ...]:
+    """P 8: one message, its name first."""
+    read = Bytes(data, "malformed_message")
+    tag = read.ranged(1, 1, 5)
+    value: Tuple[Any, ...]
+    if tag == 1:
+        kind, flags = read.varint(0, 0xFFFF), read.ranged(1, 0, 3)
+        entity = (read.varint(), read.varint()) if flags & 2 else None
+        value = ("event", kind, flags & 1 != 0, entity, read.uint(6), read.rest())
+        if len(value[-1]) > EVENT_BYTES:
+            read.fail()
+    elif tag == 2:
+        value = ("stream", read.varint())
+    elif tag == 3:
+        entity = (read.varint(), read.varint()) if read.ranged(1, 0, 1) else None
+        scope = read.ranged(1, 0, 2)
+        reach = None
+        if scope:
+            reach = (read.ranged(4, 1, VIEW_RANGE), read.ranged(4, 1, VIEW_RANGE))
+            if reach[0] > reach[1]:
+                read.fail()
+        value = ("assigned", entity, scope, reach, read.uint(4))
+    elif tag == 4:
+        value = ("directed", read.varint(0, 0xFFFF), read.rest())
+        if len(value[-1]) > EVENT_BYTES:
+            read.fail()
+    else:
+        value = ("tier", read.ranged(1, 0, TIER_MAX))
+    read.end()
+    return value
+
+
 def parse_down(payload: bytes) -> Down:
     """P 4: the blocks of a Down payload."""
     read = Bytes(payload, "malformed_payload")
-    flags = read.ranged(1, 0, 15)
+    flags = read.ranged(1, 0, 63)
     clock = read.uint(2)
     close = read.ranged(1, 1, 6) if flags & 8 else None
     welcome = parse_welcome(read) if flags & 4 else None
+    inputs_ack = read.varint(1) if flags & 32 else None
+    owner = parse_owner(read) if flags & 16 else None
     messages = parse_messages(read) if flags & 2 else None
     header = parse_header(read) if flags & 1 else None
     body = read.rest() if header is not None else b""
     read.end()
-    return Down(clock, close, welcome, messages, header, body)
+    return Down(clock, close, welcome, inputs_ack, owner, messages, header, body)
 
 
 class Report(NamedTuple):
-    """P 7, the report; it takes the rest of an Up payload."""
+    """P 7, the report."""
 
     ask: bool
     session_epoch: int
@@ -938,6 +1014,7 @@ class Display:
         self.parts = 0
         self.all_parts = 0
         self.asserted = False  # a part of it brought its base's digest
+        self.exhaustive = False  # no part of it leaves anything out
         self._changed: Set[int] = set()
         self._counted: Records = {}
         self._sum: Digest = (0, 0)
@@ -947,11 +1024,11 @@ class Display:
         id = header.id
         completes = self._completes(header)
         for entry in entries:
-            self._entry(id, entry)
+            self._entry(id, entry, header.base)
         if not header.view_complete:
             return
         until = header.base if header.base is not None else id - 1 & U32
-        if completes and self.asserted:
+        if completes and self.asserted and self.exhaustive:
             for slot, record in base.items():
                 place, shown = self.places.get(slot), self.shown.get(slot)
                 if shown is None:
@@ -969,25 +1046,27 @@ class Display:
     def _completes(self, header: Header) -> bool:
         """Whether this is the last missing part of the newest snapshot."""
         if self.newest is None or after(header.id, self.newest):
-            self.newest, self.parts, self.all_parts, self.asserted = header.id, 0, 0, False
+            self.newest, self.parts, self.all_parts, self.asserted, self.exhaustive = header.id, 0, 0, False, True
         if header.id != self.newest:
             return False
         self.asserted = self.asserted or header.base_digest is not None
+        self.exhaustive = self.exhaustive and header.exhaustive
         whole = self.all_parts and self.parts & self.all_parts == self.all_parts
         self.parts |= 1 << header.part
         if header.last:
             self.all_parts = MASK[header.part + 1]
         return not whole and self.all_parts != 0 and self.parts & self.all_parts == self.all_parts
 
-    def _entry(self, id: int, entry: Entry) -> None:
+    def _entry(self, id: int, entry: Entry, base: Optional[int]) -> None:
         slot, record = entry.slot, entry.record
         place, shown = self.places.get(slot), self.shown.get(slot)
         if record is None:
             if place is not None and not after(id, place.named):
                 return
-            # Choice: destroyed is whom the base has there, else who is shown, and a removal that is too old destroys
-            # nobody.
-            gone = entry.old or shown
+            # Choice: a removal that is too old destroys nobody.
+            gone = entry.old
+            if gone is None and place is not None and base is not None and after(place.named, base):
+                gone = shown
             if gone is not None and entry.departure == 0:
                 self.destroyed.add((gone.id, gone.generation))
             if place is None:
@@ -1068,16 +1147,21 @@ class Client:
         self.next_message = 0
         self.early: Dict[int, bytes] = {}
         self.delivered: List[bytes] = []
+        self.pushed = 0  # inputs of the player
+        self.owner: Optional[Tuple[Owner, int, Record]] = None  # with slot and record
 
     def down(self, payload: bytes) -> None:
         """Takes a payload or refuses it; a snapshot refused for its header goes alone."""
         if self.over:
             raise Refused("session_over")
         down = parse_down(payload)
+        if down.inputs_ack is not None and down.inputs_ack > self.pushed + 1:
+            raise Refused("malformed_payload")
         stream_epoch, schema = self.stream_epoch, self.schema
         welcome = down.welcome
         if welcome is not None and welcome.stream_epoch > stream_epoch:
             stream_epoch, schema = welcome.stream_epoch, parse_schema(welcome.schema)
+        owner = None if schema is None else self._owner(down.owner, stream_epoch, schema)
         if down.close is not None:
             self.over = True  # nothing beside a close is taken
             return
@@ -1096,12 +1180,27 @@ class Client:
         if stream_epoch != self.stream_epoch:
             self.stream_epoch, self.schema = stream_epoch, schema
             self.display = Display()
+            self.owner = None
+        if owner is not None and (self.owner is None or after(owner[0].tick, self.owner[0].tick)):
+            self.owner = owner
         if down.messages is not None:
             self._messages(down.messages)
         if header is not None and admitted is not None:
             self._take(header, admitted, entries)
         if refused is not None:
             raise refused
+
+    @staticmethod
+    def _owner(owner: Optional[Owner], stream_epoch: int, schema: Schema) -> Optional[Tuple[Owner, int, Record]]:
+        if owner is None or owner.stream_epoch != stream_epoch:
+            return None
+        try:
+            entry = read_body(schema, {}, owner.sent, 1, owner.record)[0]
+        except Refused:
+            raise Refused("malformed_payload") from None
+        if entry.kind != "complete" or entry.record is None:
+            raise Refused("malformed_payload")
+        return owner, entry.slot, entry.record
 
     def _messages(self, block: Messages) -> None:
         for number, message in enumerate(block.items, block.first):
@@ -1244,11 +1343,15 @@ class Replay:
             raise ValueError("no session yet")
         if kind == "down":
             self._down(where, client, op)
+        elif kind == "input":
+            client.pushed += 1
         elif kind == "report":
             self._report(where, client, op)
         elif kind == "messages":
             self.tally.compare(where, "next message", op["next"], client.next_message)
             self.tally.compare(where, "messages", op["received"], [message.hex() for message in client.delivered])
+            for message in client.delivered:
+                parse_message(message)  # nobody put in one that cannot be read
             client.delivered.clear()
         else:
             raise ValueError(f"unknown op {kind!r}")
@@ -1274,6 +1377,12 @@ class Replay:
         if "display" in op:
             display = [len(client.display.shown), list(client.display.digest())]
             tally.compare(where, "display", op["display"], display)
+        if "owner" in op:
+            owner = None
+            if client.owner is not None:
+                block, slot, record = client.owner
+                owner = [block.tick, block.processed, slot, list(table_digest({slot: record}))]
+            tally.compare(where, "owner", op["owner"], owner)
 
     def _report(self, where: str, client: Client, op: Dict[str, Any]) -> None:
         tally = self.tally
@@ -1331,18 +1440,26 @@ def replay(paths: Sequence[str]) -> int:
 DATAGRAMS = ("request", "challenge", "response", "denied", "welcome", "leave")
 
 EXAMPLES: Dict[str, Any] = {
-    "welcome-payload": Down(0x7F49, None, Welcome(0, 4_000_000, 30_000_000, b""), None, None, b""),
+    "welcome-payload": Down(0x7F49, None, Welcome(0, 4_000_000, 30_000_000, b""), None, None, None, None, b""),
     "messages": Messages(0, (b"one", b"two")),
     "snapshot-header": Header(
-        True, True, False, 1, 1, 3, 300, 0, True, 294, 5_000_000, None, None, 0
+        True, True, False, True, 1, 1, 3, 300, 0, True, 294, 5_000_000, None, None, 0
     ),  # fmt: skip
     "snapshot-header-commit": Header(
-        True, True, False, 1, 1, 4, 300, 1, False, 294, 5_000_000,
+        True, True, False, True, 1, 1, 4, 300, 1, False, 294, 5_000_000,
         Commit(((294, 1),), (0x11223344, 0x55667788)), (1, 2), 200,
     ),  # fmt: skip
     "report": Report(
         True, 1, 3, 1, 700, 690, 0x1234, 15, 4, 4, ((294, 1), (291, 5)), ((12, 1),), ((2, 5),)
     ),  # fmt: skip
+    "inputs": (7, (b"left", b"")),
+    "owner": Owner(
+        1, 300, 1_100_000, 57,
+        bytes.fromhex("16 2b 28 a0 09 24 f4 02 11 a8 61 00 00 10 27 e2 ec 1f 4b ff 3c 16 00 10 a7 91 01"),
+    ),  # fmt: skip
+    "message-assigned": ("assigned", (12, 1), 1, (5_000, 6_000), 6),
+    "message-directed": ("directed", 44, b"hi"),
+    "message-tier": ("tier", 1),
 }
 
 
@@ -1368,8 +1485,11 @@ def read_example(name: str, data: bytes) -> Any:
     if name == "report":
         report = parse_report(data)
         return report if report.encode() == data else report.encode().hex()
+    if name.startswith("message-"):
+        return parse_message(data)
     read = Bytes(data, "malformed_payload")
-    value: Any = parse_messages(read) if name == "messages" else parse_header(read)
+    blocks_of = {"messages": parse_messages, "inputs": parse_inputs, "owner": parse_owner}
+    value: Any = blocks_of.get(name, parse_header)(read)
     read.end()
     return value
 
@@ -1392,8 +1512,8 @@ def example_record(schema: Schema, said: Dict[str, str]) -> Record:
         int(value) & MASK[field.bits] for value, field in zip(said.get("extras", "").split(","), schema.extras)
     ]  # fmt: skip
     return Record(
-        int(said["id"]), int(said["generation"]), int(said["class"]), int(said["born"]), int(segment), int(began),
-        motion, tuple((extras + [0] * 8)[:8]),
+        int(said["id"]), int(said["generation"]), int(said["class"]), int(said.get("tier", "0")), int(said["born"]),
+        int(segment), int(began), motion, tuple((extras + [0] * 8)[:8]),
     )  # fmt: skip
 
 

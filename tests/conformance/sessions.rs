@@ -361,7 +361,7 @@ impl Session<'_> {
             let stale = self.dice.chance(500);
             self.origin.hold(self.tick, stale)
         } else {
-            self.origin.advance(self.tick)
+            self.origin.advance(self.tick, self.middle.player())
         };
         self.frame = Some(Arc::clone(&frame));
         self.middle.publish(frame, &self.origin.schema_bytes);

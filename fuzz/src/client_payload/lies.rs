@@ -1,12 +1,14 @@
 //! What a hostile relay says: what an honest one might say next, with any number of lies.
 
 use ackline::delta::layout::Layout;
-use ackline::delta::message::Message;
+use ackline::delta::message::{Assigned, Directed, Message};
 use ackline::limits::COMMIT_SET_MAX;
 use ackline::sequence::Tick;
 use ackline::state::entity::Entity;
 use ackline::state::update::Event;
+use ackline::state::view::View;
 use ackline::wire::bytes::ByteWriter;
+use ackline::wire::owner::{OWNER_RECORD_BYTES_MAX, OwnerBlock};
 use ackline::wire::snapshot::{Commit, Held, SnapshotHeader};
 
 use super::super::records::{self, Table};
@@ -39,12 +41,48 @@ impl Play {
                     at_us: self.server_us.min((1 << 48) - 1),
                     payload: tape.block(20).to_vec(),
                 };
-                Message::Event(event).encode(&mut message);
+                let said = match tape.below(8) {
+                    0 => Message::Stream(self.client.stream_epoch() + tape.below(2)),
+                    1 => Message::Assigned(Assigned {
+                        entity: event.entity,
+                        view: View::WHOLE,
+                    }),
+                    2 => Message::Tier(tape.below(3) as u8),
+                    3 => Message::Directed(Directed {
+                        kind: event.kind,
+                        payload: event.payload,
+                    }),
+                    _ => Message::Event(event),
+                };
+                said.encode(&mut message);
             }
             out.put_varint(message.len() as u32);
             out.put(&message);
         }
         self.next_message = first.wrapping_add(count);
+    }
+
+    /// The state of the client's own entity: one complete record, or any number of lies.
+    pub(super) fn put_owner(&self, tape: &mut Tape<'_>, stream_epoch: u32, out: &mut Vec<u8>) {
+        let schema = self.schema(stream_epoch);
+        let server_us = self.server_us.min((1 << 48) - 1);
+        let entries = records::entries(tape, schema, &Table::new(), server_us);
+        let mut record = records::encode(&Layout::new(schema), &Table::new(), &entries, server_us);
+        if tape.one_in(6) {
+            tape.damage(&mut record);
+        }
+        record.truncate(OWNER_RECORD_BYTES_MAX);
+        if record.is_empty() {
+            record.push(tape.u8());
+        }
+        OwnerBlock {
+            stream_epoch: stream_epoch ^ u32::from(tape.one_in(8)),
+            tick: self.next_id.minus(tape.below(4)),
+            server_us,
+            processed: tape.below(100),
+            record: &record,
+        }
+        .encode(out);
     }
 
     /// A header: what an honest relay might say next, with any number of lies.
@@ -102,7 +140,7 @@ impl Play {
         let part = if lies & 64 != 0 { tape.below(32) as u8 } else { 0 };
         let shown = tape.u8();
         SnapshotHeader {
-            exhaustive: true,
+            exhaustive: shown & 16 == 0,
             stream_epoch: if lies & 128 != 0 {
                 stream_epoch ^ tape.below(4)
             } else {

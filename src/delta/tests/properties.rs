@@ -42,7 +42,8 @@ proptest! {
         for entry in decode(&case.layout, &case.table, &bytes, case.entries.len(), case.server_us).unwrap() {
             if let Change::Update(now) = entry.change {
                 let base = &case.table[&entry.slot];
-                prop_assert_eq!((now.entity, now.class, now.born_us), (base.entity, base.class, base.born_us));
+                prop_assert_eq!((now.entity, now.class, now.tier), (base.entity, base.class, base.tier));
+                prop_assert_eq!(now.born_us, base.born_us);
                 prop_assert_eq!((now.segment, now.segment_us), (base.segment, base.segment_us));
             }
         }

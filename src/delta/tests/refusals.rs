@@ -243,8 +243,11 @@ fn general_updates_have_one_form() {
     assert_eq!(extras(&[(0b11, 2), (1023, 10), (3, 2)]), None);
 }
 
-/// Id 42, generation 0, class 0; then the rest of a complete record.
+/// Id 42, generation 0; then class, tier and the rest of a complete record.
 const LIFE_42: [(u32, u32); 5] = [GAP_0, COMPLETE, (0, 1), (42, 7), (0, 3)];
+
+/// Class 0, tier 0.
+const TIER_0: (u32, u32) = (0, 10);
 
 #[test]
 fn complete_records_have_one_form_and_bounds() {
@@ -254,33 +257,40 @@ fn complete_records_have_one_form_and_bounds() {
     let with = |tail: &[(u32, u32)]| refused(&LIFE_42.iter().chain(tail).copied().collect::<Vec<_>>());
     let [at_birth, no_motion, no_extras] = bare;
     assert_eq!(
-        with(&[(0, 8), birth, segment_0, at_birth, no_motion, no_extras]),
+        with(&[TIER_0, birth, segment_0, at_birth, no_motion, no_extras]),
         None
     );
     assert_eq!(
-        with(&[(1, 8), birth, segment_0, at_birth, no_motion, no_extras]),
+        with(&[(1, 10), birth, segment_0, at_birth, no_motion, no_extras]),
         Some(BadClass)
     );
     assert_eq!(
-        with(&[(0, 8), birth, segment_0, (0, 1), (0, 6), no_motion, no_extras]),
+        with(&[TIER_0, birth, segment_0, (0, 1), (0, 6), no_motion, no_extras]),
         Some(NotCanonical)
     );
     assert_eq!(
-        with(&[(0, 8), birth, segment_0, (0, 1), (1, 6), no_motion, no_extras]),
+        with(&[TIER_0, birth, segment_0, (0, 1), (1, 6), no_motion, no_extras]),
         None
     );
     assert_eq!(
-        with(&[(0, 8), (21, 6), (2_000_000 - (1 << 20), 20)]),
+        with(&[TIER_0, (21, 6), (2_000_000 - (1 << 20), 20)]),
         Some(TimeRange),
         "born before zero"
     );
-    assert_eq!(with(&[(0, 8), (49, 6)]), Some(OutOfRange));
+    assert_eq!(with(&[TIER_0, (49, 6)]), Some(OutOfRange));
+    let slowest = u32::from(crate::limits::TIER_MAX) << 8;
+    let tiers = |tier| with(&[(tier, 10), birth, segment_0, at_birth, no_motion, no_extras]);
     assert_eq!(
-        with(&[(0, 8), birth, segment_0, at_birth, no_motion, (0b10, 2), (0, 2)]),
+        (tiers(slowest), tiers(slowest + 256)),
+        (None, Some(OutOfRange)),
+        "tier"
+    );
+    assert_eq!(
+        with(&[TIER_0, birth, segment_0, at_birth, no_motion, (0b10, 2), (0, 2)]),
         Some(NotCanonical),
         "a field said to be set that is zero"
     );
-    let motion = [(0, 8), birth, segment_0, at_birth, (1, 1), NOW];
+    let motion = [TIER_0, birth, segment_0, at_birth, (1, 1), NOW];
     assert_eq!(with(&join(&motion, [(20_001, 15)])), Some(OutOfRange), "x");
     let at = join(&motion, [(20_000, 15), (0, 15), (0, 15)]);
     assert_eq!(with(&join(&at, [(0, 2), (511, 9)])), Some(OutOfRange), "rotation");
@@ -306,7 +316,7 @@ fn complete_records_have_one_form_and_bounds() {
 #[test]
 fn id2_older_lives_are_refused() {
     let life_of = |id: u32, generation: u32, segment: u32| {
-        let rest = [(0, 8), (0, 6), (0, 1), (segment, 2), (1, 1), (0, 1), (0, 2)];
+        let rest = [TIER_0, (0, 6), (0, 1), (segment, 2), (1, 1), (0, 1), (0, 2)];
         let generation = if generation < 4 {
             ((generation << 1), 3)
         } else {

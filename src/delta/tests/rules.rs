@@ -111,12 +111,13 @@ fn tab4_no_difference_crosses_a_segment_or_generation() {
     let layout = Layout::new(&schema);
     let base = record(&schema);
     let table = Table::from([(3, base)]);
-    let changes: [fn(&mut Record); 9] = [
+    let changes: [fn(&mut Record); 10] = [
         |r| r.segment = 1,
         |r| r.segment_us = 700_000,
         |r| r.entity.generation = 1,
         |r| r.entity.id = 43,
         |r| r.class = 1,
+        |r| r.tier = 1,
         |r| r.born_us = 600_000,
         |r| r.motion = None,
         |r| (r.motion, r.extras[0]) = (None, 1),

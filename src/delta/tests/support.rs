@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::delta::decode::{self, Change, DecodeError, Entry};
 use crate::delta::encode;
 use crate::delta::layout::Layout;
-use crate::limits::EXTRA_FIELDS_MAX;
+use crate::limits::{EXTRA_FIELDS_MAX, TIER_MAX};
 use crate::state::entity::{Departure, Entity};
 use crate::state::record::{Motion, Record};
 use crate::state::rotation::{Rotation, highest_part};
@@ -269,6 +269,7 @@ impl Dice<'_> {
         };
         let class = self.below(schema.classes.len() as u32) as u8;
         let mut record = Record::born(entity, class, self.time(server_us, tick_us));
+        record.tier = self.below(u32::from(TIER_MAX) + 1) as u8;
         record.segment = self.value(0, u32::MAX);
         if self.below(2) == 1 {
             record.segment_us = self.time(server_us, tick_us);
@@ -296,6 +297,7 @@ impl Dice<'_> {
                 now.motion = (self.below(3) > 0).then(|| self.motion(schema, None, server_us));
             }
             (3, ..) => {}
+            (4, ..) => now.tier = self.below(u32::from(TIER_MAX) + 1) as u8,
             _ => now.motion = Some(self.motion(schema, base.motion.as_ref(), server_us)),
         }
         if self.below(3) == 0 {
@@ -384,13 +386,14 @@ impl Case {
         encode(&self.layout, &self.table, &self.entries, self.server_us)
     }
 
-    /// What decoding has to give: an update against nothing, or against another life or segment, is complete;
+    /// What decoding has to give: an update against nothing, or against another life, segment or tier, is complete;
     /// and so is an unchanged record.
     pub(super) fn expected(&self) -> Vec<Entry> {
         let expect = |entry: &Entry| match entry.change {
             Change::Update(now) => {
                 let base = self.table.get(&entry.slot).filter(|base| {
                     (base.entity, base.segment, base.segment_us) == (now.entity, now.segment, now.segment_us)
+                        && base.tier == now.tier
                         && **base != now
                 });
                 Entry {
