@@ -124,6 +124,15 @@ impl Interest {
         }
     }
 
+    /// A new stream: its entities are others, and so are its places (SPEC PLY7). The view stays. What is assigned with the
+    /// first tick of the stream comes after this.
+    pub fn begin_stream(&mut self) {
+        self.assign(None, None);
+        self.members.clear();
+        self.left.clear();
+        (self.camera, self.own) = (None, None);
+    }
+
     /// The client's camera was moved.
     pub fn set_camera(&mut self, at: Point) {
         self.camera = Some(at);
@@ -188,11 +197,9 @@ impl Interest {
             return;
         }
         if self.updated.is_some_and(|(epoch, _)| epoch != frame.stream_epoch) {
-            // Entities of another stream are other entities (SPEC PLY7).
+            // Who was adopted before its first frame is of the old stream.
             self.members.clear();
             self.left.clear();
-            self.assign(None, None);
-            (self.camera, self.own) = (None, None);
         }
         self.updated = Some((frame.stream_epoch, frame.tick));
         self.find_owner(frame);

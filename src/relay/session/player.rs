@@ -168,7 +168,7 @@ impl Session {
     /// A new stream: its entities are others, and so is what was processed.
     pub fn begin_stream(&mut self) {
         if let Some(interest) = &mut self.interest {
-            interest.assign(None, None);
+            interest.begin_stream();
             self.player.assigned_untold = true;
         }
         (self.player.owner_said, self.player.tier) = (None, 0);
