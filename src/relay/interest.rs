@@ -9,6 +9,8 @@
 //!
 //! Memory: 8 bytes a member, 6 bytes for each who left since the baseline.
 
+use std::sync::Arc;
+
 use crate::sequence::Tick;
 use crate::state::Frame;
 use crate::state::entity::{Departure, Entity};
@@ -173,12 +175,17 @@ impl Interest {
         left.why == Departure::Destroyed && !left.since.is_before(tick, now)
     }
 
-    /// The view was whole until now: whoever lived in one of the last frames counts as seen long ago.
-    pub fn adopt(&mut self, arena: &Arena) {
+    /// The view was whole until now, `since` a tick where it was not before: whoever lived in one of the last frames from
+    /// then on counts as seen long ago.
+    pub fn adopt(&mut self, arena: &Arena, since: Option<Tick>) {
         let Some(newest) = arena.newest() else { return };
         let mut seen = SlotSet::default();
         let past = (0..ADOPT_FRAMES).map_while(|back| arena.frame(newest.tick.minus(back)));
-        past.for_each(|frame| seen.union(frame.alive()));
+        let whole = |frame: &&Arc<Frame>| {
+            let older = since.is_some_and(|since| since.is_after(frame.tick));
+            !older && frame.stream_epoch == newest.stream_epoch
+        };
+        past.take_while(whole).for_each(|frame| seen.union(frame.alive()));
         let long_ago = Stamp::long_ago(newest.tick);
         let member = |slot| Member {
             slot,
@@ -373,4 +380,43 @@ fn place_of(frame: &Frame, slot: Slot) -> Option<Point> {
 )]
 fn share(squared: u64, range: Range) -> u16 {
     ((squared as f32).sqrt() / range.leave_cm() as f32 * 65_535.0) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::arena::tests::{moved, world};
+    use crate::state::update::{Despawn, TickUpdate};
+
+    fn dies(us: u64, id: u32) -> TickUpdate {
+        let entity = Entity { id, generation: 0 };
+        TickUpdate {
+            server_us: us,
+            despawned: vec![Despawn {
+                entity,
+                at_us: us,
+                reason: 0,
+            }],
+            ..TickUpdate::default()
+        }
+    }
+
+    /// SPEC CTL1: who died while the view was narrow is not seen because the view was whole afterwards.
+    #[test]
+    fn ctl1_who_died_before_the_view_was_whole_is_not_adopted() {
+        let (mut world, first) = world(3, Tick(1));
+        let mut arena = Arena::new(16);
+        arena.publish(first);
+        arena.publish(world.advance(Tick(2), &dies(20, 2)).unwrap());
+        arena.publish(world.advance(Tick(3), &moved(30, [0], 7)).unwrap());
+        let newest = world.advance(Tick(4), &dies(40, 1)).unwrap();
+        let left = |since| {
+            let mut interest = Interest::new(View::WHOLE);
+            interest.adopt(&arena, since);
+            interest.update(&newest, &mut Scratch::default());
+            interest.left().iter().map(|left| left.slot).collect::<Vec<_>>()
+        };
+        assert_eq!(left(None), [1, 2]);
+        assert_eq!(left(Some(Tick(3))), [1], "whole since tick 3");
+    }
 }
