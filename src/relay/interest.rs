@@ -348,10 +348,10 @@ impl Interest {
         (age < LONG_AGO).then_some(age)
     }
 
-    /// Forgets who left before `base` and is not in it: nothing can show them any more.
+    /// Forgets who left before `base` and is not in it: nothing can show them any more. Without a base nobody is forgotten:
+    /// the next one may be of a snapshot from before they came.
     pub fn forget_left_by(&mut self, base: Option<&Table>, frame: &Frame) {
         let Some(base) = base else {
-            self.left.clear();
             return;
         };
         let (tick, now) = (base.tick(), frame.tick);
@@ -418,5 +418,25 @@ mod tests {
         };
         assert_eq!(left(None), [1, 2]);
         assert_eq!(left(Some(Tick(3))), [1], "whole since tick 3");
+    }
+
+    /// SPEC CTL1: who came and left while there was no baseline may be shown, so it is remembered until a baseline is newer.
+    #[test]
+    fn ctl1_who_left_before_the_first_base_is_not_forgotten() {
+        let (mut world, first) = world(2, Tick(1));
+        let mut interest = Interest::new(View::WHOLE);
+        interest.update(&first, &mut Scratch::default());
+        let second = world.advance(Tick(2), &dies(20, 1)).unwrap();
+        interest.update(&second, &mut Scratch::default());
+        let sparse = |tick| Table::Sparse {
+            tick: Tick(tick),
+            members: Box::new([(0, 2)]),
+            complete: true,
+        };
+        interest.forget_left_by(None, &second);
+        interest.forget_left_by(Some(&sparse(1)), &second);
+        assert_eq!(interest.left().len(), 1, "shown by what was sent after tick 1, perhaps");
+        interest.forget_left_by(Some(&sparse(2)), &second);
+        assert_eq!(interest.left(), []);
     }
 }
