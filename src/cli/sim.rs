@@ -15,6 +15,7 @@ use super::{Outcome, UsageError};
 use crate::bench::settings::LinkFlags;
 use crate::node::number::{real, whole};
 use crate::sim::outcome::Outcome as Result;
+use crate::sim::role::Role;
 use crate::sim::run;
 use crate::sim::settings::{LinkDemand, SimSettings};
 
@@ -31,8 +32,8 @@ pub struct Args {
     /// Goes on with further seeds until clients were in session for this long together, in virtual hours
     #[arg(long, value_name = "H", value_parser = real(1e-3..=1e6))]
     hours: Option<f64>,
-    /// Virtual seconds of each run; 1.5 s of clean network follow and 1 s of a world at rest, after which nothing may be
-    /// missing
+    /// Virtual seconds of each run; 2 s of clean network follow and 2 s of a world at rest, or more where the budget is small,
+    /// after which nothing may be missing
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = whole(1..=86_400u64))]
     seconds: u64,
     /// Runs at a time [default: one for each core]
@@ -57,6 +58,14 @@ pub struct Args {
     /// Nothing happens but what the links do: even ticks, no stalls, silences, partings or mass changes
     #[arg(long)]
     calm: bool,
+    /// What every client may see, for all of the run, instead of a role by seed that may change: the whole world, what its
+    /// tags permit, a range around an entity of its own, or around a camera. With it each has the relay's default budget,
+    /// and there is no cap on all, unless --budget names another
+    #[arg(long, value_name = "ROLE", value_parser = role)]
+    role: Option<Role>,
+    /// Bytes a second that each client may be sent, instead of the seed's own from 3,000 to the default
+    #[arg(long, value_name = "BYTES", value_parser = whole(3_000..=1_000_000_000u64))]
+    budget: Option<u64>,
     /// Prints all that happens to the entity with this id
     #[arg(long, value_name = "ID")]
     watch: Option<u32>,
@@ -70,7 +79,8 @@ Examples:
   ackline sim --hours 10 --loss 30% --delay-ms 100 --jitter-ms 50
   ackline sim --seed 7 --seeds 1 --watch 42
 
-A seed decides everything: the world, its rate, the upstream's stalls and restarts, the clients, their links. \
+A seed decides everything: the world, its rate, the upstream's stalls and restarts, the clients, their links, what they \
+may see and what they say, the relay's budgets. \
 Flags force single settings and leave all else as the seed has it: --loss forces single losses and leaves the seed's \
 bursts of loss, its delays and its flipped bits; --loss 0 takes the bursts away too, unless --burst-loss names some; \
 --burst-loss 0,1 takes away bursts alone. Bits that links flip have no flag. Exit code 0 when nothing was found, 1 \
@@ -158,8 +168,8 @@ fn settings(args: &Args) -> anyhow::Result<SimSettings> {
         epoch_every_us: args.epoch_every.map(|seconds| micros(seconds * 1000.0)),
         flips_per_minute: args.flips,
         calm: args.calm,
-        role: None,
-        budget: None,
+        role: args.role,
+        budget: args.budget,
         sabotage: None,
         watch: args.watch,
     })
@@ -190,6 +200,12 @@ fn refuse_without_effect(args: &Args) -> std::result::Result<(), UsageError> {
         ));
     }
     Ok(())
+}
+
+/// A role by its word.
+fn role(word: &str) -> std::result::Result<Role, String> {
+    let known = Role::ALL.into_iter().find(|role| role.label() == word);
+    known.ok_or_else(|| format!("a role is one of {}", Role::ALL.map(Role::label).join(", ")))
 }
 
 /// Milliseconds, already checked to be a time, in microseconds.
@@ -312,6 +328,8 @@ mod tests {
             ..SimSettings::default()
         };
         assert_eq!(forced, expected);
+        let role = parse("--role camera --budget 9000").expect("a role");
+        assert_eq!((role.role, role.budget), (Some(Role::Camera), Some(9_000)));
         for wrong in [
             "--seeds 0",
             "--clients 251",
@@ -319,6 +337,8 @@ mod tests {
             "--delay-ms -1",
             "--hours 1 --seeds 2",
             "--loss 2",
+            "--role nobody",
+            "--budget 2999",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

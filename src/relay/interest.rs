@@ -9,6 +9,8 @@
 //!
 //! Memory: 8 bytes a member, 6 bytes for each who left since the baseline.
 
+use std::sync::Arc;
+
 use crate::sequence::Tick;
 use crate::state::Frame;
 use crate::state::entity::{Departure, Entity};
@@ -124,6 +126,15 @@ impl Interest {
         }
     }
 
+    /// A new stream: its entities are others, and so are its places (SPEC PLY7). The view stays. What is assigned with the
+    /// first tick of the stream comes after this.
+    pub fn begin_stream(&mut self) {
+        self.assign(None, None);
+        self.members.clear();
+        self.left.clear();
+        (self.camera, self.own) = (None, None);
+    }
+
     /// The client's camera was moved.
     pub fn set_camera(&mut self, at: Point) {
         self.camera = Some(at);
@@ -164,12 +175,17 @@ impl Interest {
         left.why == Departure::Destroyed && !left.since.is_before(tick, now)
     }
 
-    /// The view was whole until now: whoever lived in one of the last frames counts as seen long ago.
-    pub fn adopt(&mut self, arena: &Arena) {
+    /// The view was whole until now, `since` a tick where it was not before: whoever lived in one of the last frames from
+    /// then on counts as seen long ago.
+    pub fn adopt(&mut self, arena: &Arena, since: Option<Tick>) {
         let Some(newest) = arena.newest() else { return };
         let mut seen = SlotSet::default();
         let past = (0..ADOPT_FRAMES).map_while(|back| arena.frame(newest.tick.minus(back)));
-        past.for_each(|frame| seen.union(frame.alive()));
+        let whole = |frame: &&Arc<Frame>| {
+            let older = since.is_some_and(|since| since.is_after(frame.tick));
+            !older && frame.stream_epoch == newest.stream_epoch
+        };
+        past.take_while(whole).for_each(|frame| seen.union(frame.alive()));
         let long_ago = Stamp::long_ago(newest.tick);
         let member = |slot| Member {
             slot,
@@ -188,11 +204,9 @@ impl Interest {
             return;
         }
         if self.updated.is_some_and(|(epoch, _)| epoch != frame.stream_epoch) {
-            // Entities of another stream are other entities (SPEC PLY7).
+            // Who was adopted before its first frame is of the old stream.
             self.members.clear();
             self.left.clear();
-            self.assign(None, None);
-            (self.camera, self.own) = (None, None);
         }
         self.updated = Some((frame.stream_epoch, frame.tick));
         self.find_owner(frame);
@@ -334,10 +348,10 @@ impl Interest {
         (age < LONG_AGO).then_some(age)
     }
 
-    /// Forgets who left before `base` and is not in it: nothing can show them any more.
+    /// Forgets who left before `base` and is not in it: nothing can show them any more. Without a base nobody is forgotten:
+    /// the next one may be of a snapshot from before they came.
     pub fn forget_left_by(&mut self, base: Option<&Table>, frame: &Frame) {
         let Some(base) = base else {
-            self.left.clear();
             return;
         };
         let (tick, now) = (base.tick(), frame.tick);
@@ -366,4 +380,63 @@ fn place_of(frame: &Frame, slot: Slot) -> Option<Point> {
 )]
 fn share(squared: u64, range: Range) -> u16 {
     ((squared as f32).sqrt() / range.leave_cm() as f32 * 65_535.0) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::arena::tests::{moved, world};
+    use crate::state::update::{Despawn, TickUpdate};
+
+    fn dies(us: u64, id: u32) -> TickUpdate {
+        let entity = Entity { id, generation: 0 };
+        TickUpdate {
+            server_us: us,
+            despawned: vec![Despawn {
+                entity,
+                at_us: us,
+                reason: 0,
+            }],
+            ..TickUpdate::default()
+        }
+    }
+
+    /// SPEC CTL1: who died while the view was narrow is not seen because the view was whole afterwards.
+    #[test]
+    fn ctl1_who_died_before_the_view_was_whole_is_not_adopted() {
+        let (mut world, first) = world(3, Tick(1));
+        let mut arena = Arena::new(16);
+        arena.publish(first);
+        arena.publish(world.advance(Tick(2), &dies(20, 2)).unwrap());
+        arena.publish(world.advance(Tick(3), &moved(30, [0], 7)).unwrap());
+        let newest = world.advance(Tick(4), &dies(40, 1)).unwrap();
+        let left = |since| {
+            let mut interest = Interest::new(View::WHOLE);
+            interest.adopt(&arena, since);
+            interest.update(&newest, &mut Scratch::default());
+            interest.left().iter().map(|left| left.slot).collect::<Vec<_>>()
+        };
+        assert_eq!(left(None), [1, 2]);
+        assert_eq!(left(Some(Tick(3))), [1], "whole since tick 3");
+    }
+
+    /// SPEC CTL1: who came and left while there was no baseline may be shown, so it is remembered until a baseline is newer.
+    #[test]
+    fn ctl1_who_left_before_the_first_base_is_not_forgotten() {
+        let (mut world, first) = world(2, Tick(1));
+        let mut interest = Interest::new(View::WHOLE);
+        interest.update(&first, &mut Scratch::default());
+        let second = world.advance(Tick(2), &dies(20, 1)).unwrap();
+        interest.update(&second, &mut Scratch::default());
+        let sparse = |tick| Table::Sparse {
+            tick: Tick(tick),
+            members: Box::new([(0, 2)]),
+            complete: true,
+        };
+        interest.forget_left_by(None, &second);
+        interest.forget_left_by(Some(&sparse(1)), &second);
+        assert_eq!(interest.left().len(), 1, "shown by what was sent after tick 1, perhaps");
+        interest.forget_left_by(Some(&sparse(2)), &second);
+        assert_eq!(interest.left(), []);
+    }
 }

@@ -320,6 +320,12 @@ impl Check {
                 self.destroyed.insert(gone.entity);
                 fact == Fact::Ended { at_us, reason }
             }
+            // A view that grows with the very snapshot that says what the smaller one had: who is in the larger one
+            // again goes and comes.
+            (Absence::Unheard, Some(Fact::Alive(_))) => oracle
+                .sight
+                .as_deref()
+                .is_some_and(|sight| !sight.always(truth, gone.as_of, gone.entity)),
             (_, Some(fact)) => !matches!(fact, Fact::Alive(_)) || must != Verdict::Must,
             (_, None) => false,
         };

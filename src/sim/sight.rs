@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::hasher::EntityHasher;
 use super::truth::{Fact, FrameFact, HORIZON_US, Truth};
+use crate::limits::ARENA_FRAMES;
 use crate::sequence::Tick;
 use crate::state::Frame;
 use crate::state::entity::Entity;
@@ -305,6 +306,16 @@ impl Sight {
         };
         let mut past = self.moments.iter().take(index + 1).rev();
         past.any(|moment| self.judge(truth, moment.tick, entity) != Verdict::Never)
+    }
+
+    /// True when somebody was surely in view at all remembered ticks that a base may be of, until `tick`.
+    #[must_use]
+    pub fn always(&self, truth: &Truth, tick: Tick, entity: Entity) -> bool {
+        let Some(index) = self.index(tick) else {
+            return false;
+        };
+        let mut past = self.moments.iter().take(index + 1).rev().take(ARENA_FRAMES);
+        past.all(|moment| self.judge(truth, moment.tick, entity) == Verdict::Must)
     }
 
     /// True when somebody's tags may have hidden it at some remembered tick until `tick`.

@@ -1,4 +1,5 @@
 use super::outcome::Outcome;
+use super::role::Role;
 use super::run::run;
 use super::settings::{LinkDemand, Sabotage, SimSettings};
 
@@ -141,6 +142,7 @@ fn win8_the_window_never_fills_at_60_hz() {
             hz: Some(60.0),
             clients: Some(4),
             calm: true,
+            role: Some(Role::Whole),
             down: link,
             up: link,
             ..SimSettings::default()
@@ -167,6 +169,7 @@ fn ctl3_events_come_beside_full_snapshots() {
         hz: Some(60.0),
         clients: Some(1),
         entities: Some(400),
+        role: Some(Role::Whole),
         ..SimSettings::default()
     };
     let all = play(500..506, &settings);

@@ -134,6 +134,7 @@ impl Whole {
                         behind.push(record.entity);
                     }
                 }
+                (Fact::Alive(_), _) => behind.push(record.entity),
                 _ => {
                     let since = wrong.remove(&record.entity).unwrap_or(self.looks_us);
                     still.insert(record.entity, since);

@@ -141,16 +141,16 @@ impl Session {
                 if self.interest.is_none() && narrowed {
                     let mut interest = Interest::new(View::WHOLE);
                     if self.served_snapshots > 0 {
-                        interest.adopt(arena);
+                        interest.adopt(arena, self.player.view_since);
                     }
                     self.interest = Some(Box::new(interest));
                 }
                 if let Some(interest) = &mut self.interest {
                     interest.assign(*entity, *view);
+                    self.player.view_since = Some(next.tick);
                 }
                 self.player.owner_said = None;
                 self.player.assigned_untold = true;
-                self.player.view_since = Some(next.tick);
             }
             Order::Message { kind, payload } => {
                 let directed = Directed {
@@ -168,7 +168,7 @@ impl Session {
     /// A new stream: its entities are others, and so is what was processed.
     pub fn begin_stream(&mut self) {
         if let Some(interest) = &mut self.interest {
-            interest.assign(None, None);
+            interest.begin_stream();
             self.player.assigned_untold = true;
         }
         (self.player.owner_said, self.player.tier) = (None, 0);
@@ -267,7 +267,7 @@ impl Session {
         }
         let mut interest = Interest::new(View::WHOLE);
         if self.served_snapshots > 0 {
-            interest.adopt(arena);
+            interest.adopt(arena, self.player.view_since);
         }
         self.interest = Some(Box::new(interest));
     }

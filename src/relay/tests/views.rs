@@ -129,6 +129,36 @@ fn a_camera_moves_the_view_that_the_server_made_free_and_no_other() {
     );
 }
 
+/// SPEC ID1, PLY7: what is assigned with the first ticks of a new stream holds, though the client has not heard of it yet.
+#[test]
+fn ply7_an_entity_assigned_with_a_new_stream_stays_assigned() {
+    let mut rig = Rig::new(40, Tick(1));
+    let mut peer = Peer::join(&mut rig, 4_000);
+    peer.speak(&mut rig);
+    let told = assign(&peer, Some(3), Some(Scope::Owner(near())));
+    let sent = rig.turn(|us| TickUpdate {
+        directives: vec![told],
+        ..apart(us, 40)
+    });
+    peer.take_all(&sent);
+    let owner = |rig: &Rig, peer: &Peer| rig.session(peer.connection).interest.as_ref().unwrap().owner();
+    rig.restart_origin(40);
+    assert_eq!(owner(&rig, &peer), None, "an entity of the old stream");
+    let told = assign(&peer, Some(0), None);
+    let sent = rig.turn(|us| TickUpdate {
+        directives: vec![told],
+        ..apart(us, 40)
+    });
+    peer.take_all(&sent);
+    for _ in 0..5 {
+        peer.speak(&mut rig);
+        let sent = rig.turn(|us| apart(us, 40));
+        peer.take_all(&sent);
+    }
+    assert_eq!(owner(&rig, &peer).map(|entity| entity.id), Some(0));
+    assert_eq!(members(&rig, &peer), [0]);
+}
+
 /// SPEC CTL1: a view around an own entity never stands where a camera was, nor does a camera begin where one was long ago:
 /// both look at where the own entity was last.
 #[test]
