@@ -142,7 +142,7 @@ pub const CATALOGUE: &[Entry] = &[
     ),
     counter(
         "ackline_upstream_refusals_total",
-        "Items of upstream ticks that the world refused, by reason.",
+        "Items from the upstream that were refused or dropped, by reason.",
     ),
     histogram(
         "ackline_window_slots_in_use",
@@ -252,7 +252,10 @@ pub const CATALOGUE: &[Entry] = &[
         "ackline_arena_bytes",
         "Bytes of these frames beyond what they share.",
     ),
-    counter("ackline_input_messages_total", "Inputs of clients, by result."),
+    counter(
+        "ackline_input_messages_total",
+        "Inputs of clients on their way to the origin, by result.",
+    ),
     histogram(
         "ackline_round_trip_seconds",
         TIME_BOUNDS_US,

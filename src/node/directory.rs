@@ -49,6 +49,12 @@ impl Directory {
         self.sessions.get(&connection).map(|entry| *entry)
     }
 
+    /// Every session, in no order.
+    #[must_use]
+    pub fn connections(&self) -> Vec<u64> {
+        self.sessions.iter().map(|entry| *entry.key()).collect()
+    }
+
     /// Sessions open.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -19,13 +19,15 @@ use tokio::sync::watch;
 
 use super::backoff::Backoff;
 use super::fuse::Fuse;
-use super::intake::{Connect, Intake};
+use super::intake::{Connect, DIRECTIVE_DROPPED, Intake};
 use super::loggate::LogGate;
 use super::metrics::IngestMetrics;
+use super::players::Caller;
 use super::shelf::Shelf;
 use super::status::RelayStatus;
 use crate::limits::{UPSTREAM_BACKOFF_US, UPSTREAM_CONNECT_US, UPSTREAM_SILENCE_US};
 use crate::net::clock::monotonic_us;
+use crate::state::player::PlayerEvent;
 use crate::upstream::subscriber::{Subscriber, SubscriberCounts, SubscriberEvent};
 
 /// Bytes read from the upstream at once.
@@ -38,6 +40,9 @@ pub struct Ingest {
     events: Vec<SubscriberEvent>,
     buffer: BytesMut,
     intake: Intake,
+    caller: Caller,
+    /// What players did, to be told now.
+    told: Vec<PlayerEvent>,
     shelf: Arc<Shelf>,
     status: Arc<RelayStatus>,
     metrics: IngestMetrics,
@@ -48,6 +53,14 @@ pub struct Ingest {
     /// Time within which a connection must complete a message, microseconds.
     patience_us: u64,
     stop: watch::Receiver<bool>,
+}
+
+/// What a connected origin gave something to do.
+enum Turn {
+    Read(usize),
+    Written(usize),
+    /// Players did something.
+    Called,
 }
 
 /// How waiting for something ended.
@@ -74,6 +87,7 @@ impl Ingest {
         upstream: Vec<String>,
         token: Vec<u8>,
         intake: Intake,
+        caller: Caller,
         (shelf, status): (Arc<Shelf>, Arc<RelayStatus>),
         metrics: IngestMetrics,
         stop: watch::Receiver<bool>,
@@ -84,6 +98,8 @@ impl Ingest {
             events: Vec::new(),
             buffer: BytesMut::with_capacity(READ_BYTES),
             intake,
+            caller,
+            told: Vec::new(),
             shelf,
             status,
             metrics,
@@ -209,31 +225,46 @@ impl Ingest {
         }
     }
 
-    /// Speaks with a connected origin until either ends it.
+    /// Speaks with a connected origin until either ends it. It reads while it writes: an origin that writes before it
+    /// reads never stands still, and one that does not read makes players' inputs wait and be dropped, not ticks.
     async fn connected(&mut self, name: &str, mut socket: TcpStream) -> Waited<io::Result<()>> {
         if let Err(error) = socket.set_nodelay(true) {
             return Waited::Done(Err(error));
         }
-        let hello = self.subscriber.start();
+        self.caller.begin();
+        let line = Arc::clone(self.caller.line());
+        let (mut reader, mut writer) = socket.split();
         let mut patience_us = monotonic_us().saturating_add(self.patience_us);
-        let mut outgoing = Some(hello);
+        let (mut outgoing, mut sent) = (self.subscriber.start(), 0);
         let mut known = false;
         loop {
-            if let Some(bytes) = outgoing.take().filter(|bytes| !bytes.is_empty()) {
-                match self.wait(socket.write_all(&bytes), self.patience_us).await {
-                    Waited::Done(Ok(())) => {}
-                    ended => return ended,
-                }
+            if sent == outgoing.len() {
+                (outgoing, sent) = (self.outgoing(), 0);
             }
+            let rest = outgoing.get(sent..).unwrap_or_default();
             let mut buffer = core::mem::take(&mut self.buffer);
             buffer.clear();
             buffer.reserve(READ_BYTES);
             let left_us = patience_us.saturating_sub(monotonic_us());
-            let read = self.wait(socket.read_buf(&mut buffer), left_us).await;
+            let turn = async {
+                tokio::select! {
+                    read = reader.read_buf(&mut buffer) => read.map(Turn::Read),
+                    written = writer.write(rest), if !rest.is_empty() => written.map(Turn::Written),
+                    () = line.news(), if rest.is_empty() => Ok(Turn::Called),
+                }
+            };
+            let turn = self.wait(turn, left_us).await;
             self.buffer = buffer;
-            match read {
-                Waited::Done(Ok(0)) => return Waited::Done(Err(io::ErrorKind::UnexpectedEof.into())),
-                Waited::Done(Ok(_)) => {}
+            match turn {
+                Waited::Done(Ok(Turn::Read(0) | Turn::Written(0))) => {
+                    return Waited::Done(Err(io::ErrorKind::UnexpectedEof.into()));
+                }
+                Waited::Done(Ok(Turn::Read(_))) => {}
+                Waited::Done(Ok(Turn::Written(count))) => {
+                    sent += count;
+                    continue;
+                }
+                Waited::Done(Ok(Turn::Called)) => continue,
                 Waited::Done(Err(error)) => return Waited::Done(Err(error)),
                 Waited::TimeUp => return Waited::TimeUp,
                 Waited::Stopped => return Waited::Stopped,
@@ -248,8 +279,20 @@ impl Ingest {
             if self.subscriber.is_closed() {
                 return Waited::Done(Ok(()));
             }
-            outgoing = Some(self.subscriber.take_outgoing());
         }
+    }
+
+    /// What the origin is to be sent now, with what players did where it takes that.
+    fn outgoing(&mut self) -> Vec<u8> {
+        if self.subscriber.accepts_players() {
+            self.caller.collect(&mut self.told);
+            self.subscriber.tell(&self.told);
+            self.told.clear();
+        } else {
+            self.caller.discard();
+        }
+        self.intake.counts_mut().inputs = self.caller.results();
+        self.subscriber.take_outgoing()
     }
 
     /// Counts a connection once it is known what it is.
@@ -296,6 +339,8 @@ impl Ingest {
         let counts = self.subscriber.counts();
         let ours = self.intake.counts_mut();
         (ours.bytes, ours.gaps) = (counts.bytes, counts.gaps);
+        ours.refusals[DIRECTIVE_DROPPED] = counts.directives_dropped;
+        ours.inputs = self.caller.results();
         self.metrics.tell(self.intake.counts());
     }
 

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::players::INPUT_RESULTS;
 use super::shelf::{Shelf, Shelved};
 use super::status::RelayStatus;
 use crate::limits::{ARENA_FRAMES, HOLD_AFTER_US, STALE_AFTER_US};
@@ -21,7 +22,7 @@ use crate::state::world::{Refusal, World};
 use crate::upstream::subscriber::{Stream, SubscriberEvent};
 
 /// Why items of upstream ticks were refused: the labels of `upstream_refusals_total{reason}`.
-pub const REFUSAL_WORDS: [&str; 13] = [
+pub const REFUSAL_WORDS: [&str; 14] = [
     "time_fell",
     "time_too_large",
     "not_alive",
@@ -35,6 +36,7 @@ pub const REFUSAL_WORDS: [&str; 13] = [
     "unknown_field",
     "too_many_events",
     "too_many_directives",
+    "directive_dropped",
 ];
 
 /// What became of an attempt to connect: the labels of `upstream_connects_total{result}`.
@@ -92,6 +94,8 @@ pub struct IngestCounts {
     pub connects: [u64; Connect::ALL.len()],
     /// In the order of [`REFUSAL_WORDS`].
     pub refusals: [u64; REFUSAL_WORDS.len()],
+    /// In the order of [`INPUT_RESULTS`].
+    pub inputs: [u64; INPUT_RESULTS.len()],
 }
 
 /// The relay's side of the upstream, without its socket.
@@ -257,6 +261,9 @@ fn complaint(origin_tick: u64, first: &Refusal, all: usize) -> String {
         ),
     }
 }
+
+/// Index into [`REFUSAL_WORDS`] of directives that came with no tick.
+pub const DIRECTIVE_DROPPED: usize = 13;
 
 /// Index into [`REFUSAL_WORDS`].
 fn place(refusal: &Refusal) -> usize {

@@ -12,6 +12,7 @@ use metrics::{Gauge, counter, gauge, histogram, with_local_recorder};
 
 use super::catalogue::{self, MICROS, NANOS, THOUSANDTHS};
 use super::intake::{Connect, IngestCounts, REFUSAL_WORDS};
+use super::players::INPUT_RESULTS;
 use super::recorder::RelayRecorder;
 use super::series::{Family, Filling, Part, Rising, plain, rejection_words, rejections, rising, words};
 use super::status::RelayStatus;
@@ -25,8 +26,6 @@ use crate::wire::payload::CloseReason;
 
 /// Rate tiers of `staleness_seconds{tier}`: the divisor of the base tick (SPEC CTL5).
 pub const TIERS: [&str; 3] = ["1", "2", "4"];
-/// What becomes of an input: the labels of `input_messages_total{result}`.
-pub const INPUT_RESULTS: [&str; 3] = ["delivered", "duplicated", "lost"];
 
 /// What one shard feeds.
 pub struct ShardMetrics {
@@ -277,6 +276,7 @@ pub struct IngestMetrics {
     gaps: Rising,
     connects: Family,
     refusals: Family,
+    inputs: Family,
 }
 
 impl IngestMetrics {
@@ -294,6 +294,7 @@ impl IngestMetrics {
                 words(Connect::ALL, Connect::label),
             ),
             refusals: Family::new("ackline_upstream_refusals_total", "reason", plain(&REFUSAL_WORDS)),
+            inputs: Family::new("ackline_input_messages_total", "result", plain(&INPUT_RESULTS)),
         }
     }
 
@@ -307,6 +308,7 @@ impl IngestMetrics {
         self.gaps.tell(counts.gaps);
         self.connects.tell(counts.connects);
         self.refusals.tell(counts.refusals);
+        self.inputs.tell(counts.inputs);
     }
 }
 
@@ -356,9 +358,6 @@ impl RelayMetrics {
             process.describe();
             gauge!("ackline_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
             // What no part feeds yet is there all the same.
-            for result in INPUT_RESULTS {
-                counter!("ackline_input_messages_total", "result" => result).increment(0);
-            }
             for tier in TIERS {
                 let _ = histogram!("ackline_staleness_seconds", "tier" => tier);
             }

@@ -21,6 +21,7 @@ use super::directory::Directory;
 use super::ingest::Ingest;
 use super::intake::Intake;
 use super::metrics::{IngestMetrics, RelayMetrics, ShardMetrics};
+use super::players::{Caller, PlayerLine};
 use super::post::Post;
 use super::random::random;
 use super::settings::RelaySettings;
@@ -115,6 +116,7 @@ impl RelayHandle {
             status,
             shelf,
             wakers,
+            players: Arc::default(),
             threads: Vec::new(),
         };
         let status = Arc::clone(&builder.status);
@@ -254,6 +256,7 @@ struct Builder {
     status: Arc<RelayStatus>,
     shelf: Arc<Shelf>,
     wakers: Vec<Waker>,
+    players: Arc<PlayerLine>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -283,6 +286,7 @@ impl Builder {
                 inbox,
                 queries: receiver,
                 directory: Arc::clone(&directory),
+                players: Arc::clone(&self.players),
                 status: Arc::clone(&self.status),
                 metrics,
             };
@@ -308,7 +312,7 @@ impl Builder {
     fn shard_settings(&self, index: usize, cookie_secret: [u8; 32]) -> anyhow::Result<ShardSettings> {
         Ok(ShardSettings {
             egress_bytes_per_s: None,
-            view: crate::state::view::View::WHOLE,
+            view: self.settings.view,
             index: u8::try_from(index)?,
             sessions_max: self.settings.sessions_max.div_ceil(self.settings.shards),
             budget: Budget {
@@ -341,6 +345,7 @@ impl Builder {
             upstream,
             token.into_bytes(),
             intake,
+            Caller::new(Arc::clone(&self.players), Arc::clone(&control.directory)),
             (shelf, status),
             metrics,
             stopped,

@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 use super::number::{whole, wish};
 use super::spelling;
 use crate::limits::{SHARDS_MAX, UPSTREAM_TOKEN_MAX};
+use crate::state::view::{View, ViewError};
+
+mod view;
 
 /// Bytes of a configuration file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -46,6 +49,7 @@ fn wish_of(key: &str) -> Option<String> {
         "sessions_max" => wish("a whole number", &bounds::SESSIONS_MAX),
         "budget_bytes_per_s" => wish("a whole number", &bounds::BUDGET_BYTES_PER_S),
         "budget_burst_bytes" => wish("a whole number", &bounds::BUDGET_BURST_BYTES),
+        "view" => ViewError.to_string(),
         "receive_buffer_bytes" => wish("a whole number", &bounds::RECEIVE_BUFFER_BYTES),
         "send_buffer_bytes" => wish("a whole number", &bounds::SEND_BUFFER_BYTES),
         "drain_deadline_s" => wish("a whole number", &bounds::DRAIN_DEADLINE_S),
@@ -56,7 +60,7 @@ fn wish_of(key: &str) -> Option<String> {
 }
 
 /// Every key of a file.
-pub const KEYS: [&str; 13] = [
+pub const KEYS: [&str; 14] = [
     "listen",
     "admin",
     "upstream",
@@ -65,6 +69,7 @@ pub const KEYS: [&str; 13] = [
     "sessions_max",
     "budget_bytes_per_s",
     "budget_burst_bytes",
+    "view",
     "receive_buffer_bytes",
     "send_buffer_bytes",
     "drain_deadline_s",
@@ -102,6 +107,8 @@ pub struct RelaySettings {
     pub budget_bytes_per_s: u64,
     /// Bytes at once that one session may be sent.
     pub budget_burst_bytes: u64,
+    /// What a session sees until the origin says what it may see.
+    pub view: View,
     /// Receive buffer asked for each shard's socket, bytes.
     pub receive_buffer_bytes: usize,
     /// Send buffer asked for each shard's socket, bytes.
@@ -125,6 +132,7 @@ impl Default for RelaySettings {
             sessions_max: 10_000,
             budget_bytes_per_s: 512 << 10,
             budget_burst_bytes: 64 << 10,
+            view: View::WHOLE,
             receive_buffer_bytes: 4 << 20,
             send_buffer_bytes: 4 << 20,
             drain_deadline_s: 10,
@@ -167,6 +175,11 @@ pub struct PartialSettings {
     /// Bytes at once that one session may be sent [default: 65536]
     #[arg(long, env = "ACKLINE_BUDGET_BURST_BYTES", value_name = "BYTES", value_parser = whole(bounds::BUDGET_BURST_BYTES))]
     pub budget_burst_bytes: Option<u64>,
+    /// What a session sees until the origin says what it may see: whole, radius:ENTER,LEAVE around its own entity,
+    /// spectator:ENTER,LEAVE around its camera, in metres [default: whole]
+    #[arg(long, env = "ACKLINE_VIEW", value_name = "VIEW", value_parser = str::parse::<View>)]
+    #[serde(with = "view")]
+    pub view: Option<View>,
     /// Receive buffer asked for each shard's socket [default: 4194304]
     #[arg(long, env = "ACKLINE_RECEIVE_BUFFER_BYTES", value_name = "BYTES", value_parser = whole(bounds::RECEIVE_BUFFER_BYTES))]
     pub receive_buffer_bytes: Option<usize>,
@@ -328,6 +341,7 @@ impl RelaySettings {
             self.sessions_max != other.sessions_max,
             self.budget_bytes_per_s != other.budget_bytes_per_s,
             self.budget_burst_bytes != other.budget_burst_bytes,
+            self.view != other.view,
             self.receive_buffer_bytes != other.receive_buffer_bytes,
             self.send_buffer_bytes != other.send_buffer_bytes,
             self.drain_deadline_s != other.drain_deadline_s,
@@ -355,6 +369,7 @@ impl RelaySettings {
             sessions_max: Some(self.sessions_max),
             budget_bytes_per_s: Some(self.budget_bytes_per_s),
             budget_burst_bytes: Some(self.budget_burst_bytes),
+            view: Some(self.view),
             receive_buffer_bytes: Some(self.receive_buffer_bytes),
             send_buffer_bytes: Some(self.send_buffer_bytes),
             drain_deadline_s: Some(self.drain_deadline_s),
@@ -434,6 +449,7 @@ impl PartialSettings {
         over(&self.sessions_max, &mut settings.sessions_max);
         over(&self.budget_bytes_per_s, &mut settings.budget_bytes_per_s);
         over(&self.budget_burst_bytes, &mut settings.budget_burst_bytes);
+        over(&self.view, &mut settings.view);
         over(&self.receive_buffer_bytes, &mut settings.receive_buffer_bytes);
         over(&self.send_buffer_bytes, &mut settings.send_buffer_bytes);
         over(&self.drain_deadline_s, &mut settings.drain_deadline_s);

@@ -1,6 +1,6 @@
 //! The thread of one shard: a socket, the core, and the loop between them (DESIGN 6).
 //!
-//! A turn: wait at most 20 ms, take what arrived (reports first), letters of other shards, frames; serve them in
+//! A turn: wait at most 20 ms, take what arrived (reports first), letters of other shards, pass on what players did; frames; serve them in
 //! batches, taking reports between the batches; timers; counters. Everything a turn does is bounded, so nothing
 //! starves. Of several frames that came at once all go into the arena and the newest alone is sent, so a stall is
 //! followed by one snapshot per client (FAULTS 41) and overload lowers the rate instead of growing a backlog.
@@ -15,6 +15,7 @@ use super::directory::Directory;
 use super::fuse::Fuse;
 use super::metrics::ShardMetrics;
 use super::outbox::BatchOutbox;
+use super::players::PlayerLine;
 use super::post::{Letter, Post};
 use super::pressure::Pressure;
 use super::roster::RosterQuery;
@@ -29,6 +30,7 @@ use crate::net::waker::{Waker, wait};
 use crate::relay::outbox::{Outbox, Path};
 use crate::relay::shard::{Receipt, Shard};
 use crate::sequence::Tick;
+use crate::state::player::PlayerEvent;
 
 /// What a shard shares with the rest of its relay.
 pub struct ShardLinks {
@@ -44,6 +46,8 @@ pub struct ShardLinks {
     pub queries: Receiver<RosterQuery>,
     /// Who is where.
     pub directory: Arc<Directory>,
+    /// To the origin.
+    pub players: Arc<PlayerLine>,
     /// How the relay is doing.
     pub status: Arc<RelayStatus>,
     /// What it exports.
@@ -59,6 +63,7 @@ pub struct ShardLoop {
     arrived: ReceiveBatch,
     outbox: BatchOutbox,
     frames: Vec<Arc<Shelved>>,
+    said: Vec<PlayerEvent>,
     /// Newest tick in the arena, and when the relay had it.
     newest: Option<Tick>,
     taken_us: u64,
@@ -84,6 +89,7 @@ impl ShardLoop {
             arrived: ReceiveBatch::new(),
             outbox: BatchOutbox::default(),
             frames: Vec::new(),
+            said: Vec::new(),
             newest: None,
             taken_us: 0,
             looped: LoopCounters::default(),
@@ -108,6 +114,7 @@ impl ShardLoop {
         self.obey();
         self.receive(RECEIVE_BATCHES_PER_TURN);
         self.read_letters();
+        self.pass_on();
         self.take_frames();
         self.serve();
         let now_us = monotonic_us();
@@ -116,10 +123,7 @@ impl ShardLoop {
             self.run_timers();
         }
         self.flush();
-        let changes = self.shard.take_changes();
-        if !changes.is_empty() {
-            self.links.directory.record(self.index, now_us, changes);
-        }
+        self.pass_on();
         if now_us >= self.export_due_us {
             self.export_due_us = now_us + EXPORT_EVERY_US;
             self.export(now_us);
@@ -209,6 +213,19 @@ impl ShardLoop {
                 .shard
                 .receive(monotonic_us(), path, letter.datagram(), &mut self.outbox);
             self.links.post.give_back(letter);
+        }
+    }
+
+    /// Passes on who came and went, and what players did. The directory comes first: it is what the line's other end
+    /// looks at when something had no room.
+    fn pass_on(&mut self) {
+        let changes = self.shard.take_changes();
+        if !changes.is_empty() {
+            self.links.directory.record(self.index, monotonic_us(), changes);
+        }
+        self.shard.take_player_events(&mut self.said);
+        if !self.said.is_empty() {
+            self.links.players.say(self.said.drain(..));
         }
     }
 

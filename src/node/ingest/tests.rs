@@ -20,6 +20,7 @@ fn trouble_of(upstream: &str, token: &[u8], reached: impl Fn(&str) -> bool) -> S
         vec![upstream.to_owned()],
         token.to_vec(),
         intake,
+        Caller::new(Arc::default(), Arc::default()),
         (shelf, Arc::clone(&status)),
         metrics,
         stopped,

@@ -87,6 +87,10 @@ fn a_bad_file_is_refused_with_line_key_and_bound() {
         ("upstream = \"\"\n", &["line 1: upstream \"\" is not host:port"]),
         ("shards = \n", &["relay.toml, line 1"]),
         ("log = \"a=b=c\"\n", &["line 1: log"]),
+        (
+            "view = \"radius:9\"\n",
+            &["line 1: view: \"radius:9\" is no view: give whole, radius[:ENTER,LEAVE] or spectator"],
+        ),
     ] {
         let error = refused(text);
         assert!(
@@ -112,7 +116,8 @@ fn what_is_shown_loads_again_and_hides_secrets() {
         upstream_token: Some("hunter2".to_owned()),
         ..PartialSettings::default()
     };
-    let settings = load("shards = 7\n", &flags).unwrap();
+    let settings = load("shards = 7\nview = \"radius:30,40.5\"\n", &flags).unwrap();
+    assert_eq!(settings.view.to_string(), "radius:30,40.5");
     let shown = settings.to_toml().unwrap();
     assert!(
         !shown.contains("hunter2") && shown.contains("# upstream_token is set"),
