@@ -231,6 +231,9 @@ pub const STALE_AFTER_US: u64 = 1_000_000;
 pub const ORIGIN_LATE_MAX_US: u64 = 100_000;
 /// Published ticks that an origin keeps for whoever checks against them; the newest is dropped above.
 pub const TRUTH_TICKS_MAX: usize = 1024;
+/// Things heard of players that an origin keeps for whoever checks them; the newest is dropped above: half a second of
+/// 2,000 players at 60 inputs a second.
+pub const HEARD_MAX: usize = 1 << 16;
 
 const _: () = assert!(WINDOW_ASK_AT < WINDOW_SLOTS);
 const _: () = assert!(UPSTREAM_TOKEN_MAX + 64 <= UPSTREAM_REQUEST_MAX);

@@ -11,6 +11,7 @@ use crate::node::origin::{OriginHandle, OriginSettings, OriginSource};
 use crate::node::settings::LogFormat;
 use crate::node::signals::{Signal, Signals};
 use crate::node::source::SPEEDS;
+use crate::state::view::View;
 
 /// Ticks of a scene a second unless told otherwise: what two cores carry to some hundred clients.
 #[cfg(feature = "scenes")]
@@ -24,7 +25,7 @@ hundred.
 Examples:
   ackline origin --scene cubes --entities 200 --hz 60
   ackline origin --scene crowd --entities 20000
-  ackline origin --trace match.jsonl.zst --loop
+  ackline origin --trace match.jsonl.zst --loop --view radius:30,35
   ackline origin --trace match.jsonl.zst --speed 2 --listen 0.0.0.0:7700";
 
 /// Flags that say what an origin publishes; `demo` takes them too.
@@ -141,6 +142,10 @@ pub struct Args {
         hide_env_values = true
     )]
     token: Option<String>,
+    /// What players may see: whole, radius:ENTER,LEAVE around their entity, spectator:ENTER,LEAVE around their camera, in
+    /// metres [default: what their relay is set to]
+    #[arg(long, value_name = "VIEW", value_parser = str::parse::<View>)]
+    view: Option<View>,
     /// Waits with the first tick for the first subscriber
     #[arg(long)]
     wait_for_subscriber: bool,
@@ -178,6 +183,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         source,
         token: args.token.unwrap_or_default().into_bytes(),
         wait_for_subscriber: args.wait_for_subscriber,
+        view: args.view,
         tap: false,
     };
     let origin = OriginHandle::start(settings)?;

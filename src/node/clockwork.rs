@@ -14,6 +14,8 @@ use super::origin::{Hub, Stage, Truth};
 use super::source::Source;
 use crate::limits::ORIGIN_LATE_MAX_US;
 use crate::net::clock::monotonic_us;
+use crate::origin::subscribers::SubscriberId;
+use crate::state::player::Directive;
 use crate::state::sample::WorldSample;
 
 /// Publishes a source by the clock.
@@ -22,6 +24,7 @@ pub(super) struct Clockwork {
     source: Source,
     wait_for_subscriber: bool,
     late_max_us: u64,
+    directives: Vec<(u64, Directive)>,
     gate: LogGate,
 }
 
@@ -35,6 +38,7 @@ impl Clockwork {
             source,
             wait_for_subscriber,
             late_max_us,
+            directives: Vec::new(),
             gate: LogGate::default(),
         }
     }
@@ -50,7 +54,18 @@ impl Clockwork {
         let mut sample = WorldSample::default();
         // When server time 0 is.
         let mut start_us = None;
-        while self.source.next(&mut sample) {
+        loop {
+            if self.source.has_players() {
+                let due_us = start_us.zip(self.source.due_us());
+                if due_us.is_some_and(|(start, due_us)| !self.rest(u64::saturating_add(start, due_us))) {
+                    return;
+                }
+                // What they did until now is in the sample.
+                self.hear();
+            }
+            if !self.source.next(&mut sample) {
+                break;
+            }
             let start = start_us.get_or_insert_with(|| monotonic_us().saturating_sub(sample.server_us));
             let due_us = start.saturating_add(sample.server_us);
             if !self.rest(due_us) {
@@ -88,7 +103,24 @@ impl Clockwork {
         }
     }
 
+    /// Lets the source hear what players did.
+    fn hear(&mut self) {
+        let mut hub = self.stage.hub();
+        loop {
+            hub.hear();
+            if hub.waiting.is_empty() {
+                return;
+            }
+            for (id, event) in hub.waiting.drain(..) {
+                self.source.hear(id.number(), event);
+            }
+        }
+    }
+
     fn publish(&mut self, sample: &WorldSample, now_us: u64, stalled: bool) {
+        if !self.source.has_players() {
+            self.hear();
+        }
         let mut complaint = None;
         {
             let mut hub = self.stage.hub();
@@ -97,6 +129,7 @@ impl Clockwork {
                 subscribers,
                 counts,
                 tap,
+                ..
             } = &mut *hub;
             let published = publisher.publish(sample, now_us);
             counts.stalls += u64::from(stalled);
@@ -106,6 +139,12 @@ impl Clockwork {
                     "{first} ({} refused in this tick)",
                     published.errors.len()
                 ));
+            }
+            self.source.direct(publisher.world(), &mut self.directives);
+            for (subscriber, directive) in self.directives.drain(..) {
+                let taken = subscribers.direct(SubscriberId::of_number(subscriber), directive);
+                counts.directives += 1;
+                counts.directives_refused += u64::from(!taken);
             }
             subscribers.publish(&published, now_us, publisher);
             if let Some(frame) = published.frame {

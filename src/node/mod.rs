@@ -29,6 +29,7 @@ pub mod recorder;
 pub mod relay;
 pub mod ring;
 pub mod roster;
+mod seats;
 pub mod series;
 pub mod settings;
 pub mod shard;

@@ -3,6 +3,7 @@
 //! The clockwork is an OS thread on an absolute schedule; subscribers are tasks. Under one short lock a tick is
 //! published to every queue, so no subscriber ever delays a tick or another (SPEC OPS1).
 
+use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,13 +21,15 @@ use super::loggate::LogBurst;
 use super::random::random;
 use super::source::Source;
 use super::subscription;
-use crate::limits::TRUTH_TICKS_MAX;
+use crate::limits::{HEARD_MAX, PLAYER_EVENTS_MAX, TRUTH_TICKS_MAX};
 use crate::net::clock::{host_clock_id, monotonic_us};
 use crate::origin::publisher::Publisher;
-use crate::origin::subscribers::Subscribers;
+use crate::origin::subscribers::{SubscriberId, Subscribers};
 use crate::state::frame::Frame;
+use crate::state::player::PlayerEvent;
 use crate::state::schema::Schema;
 use crate::state::update::TickUpdate;
+use crate::state::view::View;
 
 /// What an origin publishes.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +64,8 @@ pub struct OriginSettings {
     pub token: Vec<u8>,
     /// The first tick waits for the first subscriber.
     pub wait_for_subscriber: bool,
+    /// The view that players are assigned with their entity; `None`: the one that their relay is set to.
+    pub view: Option<View>,
     /// Keeps every published tick for [`OriginHandle::truth`].
     pub tap: bool,
 }
@@ -74,6 +79,7 @@ impl OriginSettings {
             source,
             token: Vec::new(),
             wait_for_subscriber: false,
+            view: None,
             tap: true,
         }
     }
@@ -86,6 +92,15 @@ pub struct Truth {
     pub update: Arc<TickUpdate>,
     /// The world after it.
     pub frame: Arc<Frame>,
+}
+
+/// What an origin heard of a player, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// Reading of [`monotonic_us`].
+    pub at_us: u64,
+    /// What.
+    pub event: PlayerEvent,
 }
 
 /// What an origin has done.
@@ -105,6 +120,18 @@ pub struct OriginCounts {
     pub dropped_slow: u64,
     /// Ticks that the tap had no room for.
     pub truth_lost: u64,
+    /// Players there now.
+    pub players: u64,
+    /// Inputs heard of players.
+    pub inputs: u64,
+    /// Inputs that were told as lost.
+    pub inputs_lost: u64,
+    /// Directives for players, and those that had no room.
+    pub directives: u64,
+    /// See [`OriginCounts::directives`].
+    pub directives_refused: u64,
+    /// Things heard of players that the tap had no room for.
+    pub heard_lost: u64,
 }
 
 /// A running origin. Dropping it stops it.
@@ -113,6 +140,7 @@ pub struct OriginHandle {
     schema: Arc<Schema>,
     stage: Arc<Stage>,
     truth: Option<Receiver<Truth>>,
+    heard: Option<Receiver<Heard>>,
     clockwork: Option<JoinHandle<()>>,
     runtime: Option<Runtime>,
 }
@@ -134,6 +162,38 @@ pub(super) struct Hub {
     pub(super) subscribers: Subscribers,
     pub(super) counts: OriginCounts,
     pub(super) tap: Option<Sender<Truth>>,
+    pub(super) heard: Option<Sender<Heard>>,
+    /// What players did since the source heard last, with their subscriber.
+    pub(super) waiting: VecDeque<(SubscriberId, PlayerEvent)>,
+}
+
+impl Hub {
+    /// Takes in what players did, as it comes; more than [`PLAYER_EVENTS_MAX`] waits where it is.
+    pub(super) fn hear(&mut self) {
+        while self.waiting.len() < PLAYER_EVENTS_MAX
+            && let Some((id, event)) = self.subscribers.next_player_event()
+        {
+            match &event {
+                PlayerEvent::Joined(_) => self.counts.players += 1,
+                PlayerEvent::Left(_) => self.counts.players -= 1,
+                PlayerEvent::Input { .. } => self.counts.inputs += 1,
+                PlayerEvent::InputsLost { count, .. } => self.counts.inputs_lost += u64::from(*count),
+                PlayerEvent::Camera { .. } => {}
+            }
+            self.show_heard(core::slice::from_ref(&event));
+            self.waiting.push_back((id, event));
+        }
+    }
+
+    /// Shows the tap what was heard of players, as it comes in.
+    pub(super) fn show_heard(&mut self, events: &[PlayerEvent]) {
+        let Some(heard) = &self.heard else { return };
+        let at_us = monotonic_us();
+        for event in events {
+            let event = event.clone();
+            self.counts.heard_lost += u64::from(heard.try_send(Heard { at_us, event }).is_err());
+        }
+    }
 }
 
 impl Stage {
@@ -161,7 +221,7 @@ impl OriginHandle {
     /// # Errors
     /// When the source or the address is refused, in one sentence.
     pub fn start(settings: OriginSettings) -> anyhow::Result<OriginHandle> {
-        let source = Source::open(&settings.source)?;
+        let source = Source::open(&settings.source, settings.view)?;
         let listener = TcpListener::bind(settings.listen).with_context(|| {
             format!(
                 "the origin's address {} cannot be bound; choose a free one of this host",
@@ -174,6 +234,7 @@ impl OriginHandle {
         let publisher = Publisher::new(source.schema().clone(), epoch_now(), boot, host_clock_id())?;
         let schema = Arc::clone(publisher.schema());
         let (tap, truth) = settings.tap.then(|| bounded(TRUTH_TICKS_MAX)).unzip();
+        let (hears, heard) = settings.tap.then(|| bounded(HEARD_MAX)).unzip();
         let subscribers = Subscribers::new(settings.token);
         let stage = Arc::new(Stage {
             hub: Mutex::new(Hub {
@@ -181,6 +242,8 @@ impl OriginHandle {
                 subscribers,
                 counts: OriginCounts::default(),
                 tap,
+                heard: hears,
+                waiting: VecDeque::new(),
             }),
             news: watch::Sender::new(0),
             stopping: AtomicBool::new(false),
@@ -207,6 +270,7 @@ impl OriginHandle {
             schema,
             stage,
             truth,
+            heard,
             clockwork: Some(clockwork),
             runtime: Some(runtime),
         })
@@ -229,6 +293,13 @@ impl OriginHandle {
     #[must_use]
     pub fn truth(&self) -> Option<&Receiver<Truth>> {
         self.truth.as_ref()
+    }
+
+    /// What it hears of players, in order, from the first; `None` without [`OriginSettings::tap`]. Bounded: what comes when
+    /// [`HEARD_MAX`] wait is lost here and counted.
+    #[must_use]
+    pub fn heard(&self) -> Option<&Receiver<Heard>> {
+        self.heard.as_ref()
     }
 
     /// What it has done so far.

@@ -186,7 +186,9 @@ impl Caller {
                 }
             }
         }
-        gone.iter().for_each(|player| drop(self.known.remove(player)));
+        for player in gone {
+            self.known.remove(&player);
+        }
         for player in self.directory.connections() {
             self.join(player, out);
         }

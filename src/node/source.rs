@@ -1,13 +1,20 @@
 //! What an origin publishes: a recording or a simulated scene, one sample after the other.
 //!
+//! A scene that has players of its own hears what they did before it gives the sample that shows it; in any other world
+//! they are seated among what lives there.
+//!
 //! Played at another speed, times and rates are scaled together, so that a client still sees the stream's clock
 //! run as fast as its own.
 
+use crate::state::player::{Directive, PlayerEvent};
 use crate::state::sample::WorldSample;
 use crate::state::schema::{Rate, Schema};
+use crate::state::view::View;
+use crate::state::world::World;
 use crate::trace::world::{TraceOptions, TraceWorld};
 
 use super::origin::OriginSource;
+use super::seats::Seats;
 
 /// Bounds of a speed: beyond, rates leave what a schema can hold.
 pub const SPEEDS: (f64, f64) = (0.1, 10.0);
@@ -31,6 +38,9 @@ pub enum SourceError {
 pub struct Source {
     schema: Schema,
     player: Player,
+    seats: Seats,
+    /// Time of the next sample, where it is known.
+    due_us: Option<u64>,
 }
 
 enum Player {
@@ -46,11 +56,12 @@ enum Player {
 }
 
 impl Source {
-    /// Loads a recording or sets a scene up.
+    /// Loads a recording or sets a scene up. `view`: what players are assigned.
     ///
     /// # Errors
     /// The file, a setting of the scene or the speed is refused.
-    pub fn open(source: &OriginSource) -> Result<Source, SourceError> {
+    pub fn open(source: &OriginSource, view: Option<View>) -> Result<Source, SourceError> {
+        let (seats, due_us) = (Seats::new(view), None);
         match source {
             OriginSource::Trace { path, repeat, speed } => {
                 if !(SPEEDS.0..=SPEEDS.1).contains(speed) {
@@ -68,14 +79,21 @@ impl Source {
                         repeat,
                         speed,
                     },
+                    seats,
+                    due_us,
                 })
             }
             #[cfg(feature = "scenes")]
             OriginSource::Scene { kind, settings } => {
-                let scene = crate::scenes::Scene::new(*kind, settings)?;
+                let mut scene = crate::scenes::Scene::new(*kind, settings)?;
+                if let Some(view) = view {
+                    scene.set_view(view);
+                }
                 Ok(Source {
                     schema: scene.schema(),
                     player: Player::Scene(scene),
+                    seats,
+                    due_us,
                 })
             }
         }
@@ -85,6 +103,40 @@ impl Source {
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.schema
+    }
+
+    /// True where what players do changes the next sample.
+    #[must_use]
+    pub fn has_players(&self) -> bool {
+        match &self.player {
+            Player::Trace { .. } => false,
+            #[cfg(feature = "scenes")]
+            Player::Scene(scene) => scene.has_players(),
+        }
+    }
+
+    /// The next sample's time, where it is known before it is there.
+    #[must_use]
+    pub fn due_us(&self) -> Option<u64> {
+        self.due_us
+    }
+
+    /// Takes what a player of a subscriber did.
+    pub fn hear(&mut self, subscriber: u64, event: PlayerEvent) {
+        match &mut self.player {
+            #[cfg(feature = "scenes")]
+            Player::Scene(scene) if scene.has_players() => scene.hear(subscriber, event),
+            _ => self.seats.hear(subscriber, &event),
+        }
+    }
+
+    /// Adds what players are to be told with the last sample, after which the world is `world`.
+    pub fn direct(&mut self, world: &World, out: &mut Vec<(u64, Directive)>) {
+        match &mut self.player {
+            #[cfg(feature = "scenes")]
+            Player::Scene(scene) if scene.has_players() => scene.take_directives(out),
+            _ => self.seats.direct(world, out),
+        }
     }
 
     /// Puts the next sample into `sample`. Its time says when it is to be published, from the first one's on. False
@@ -111,6 +163,7 @@ impl Source {
             #[cfg(feature = "scenes")]
             Player::Scene(scene) => {
                 *sample = scene.next();
+                self.due_us = Some(sample.server_us + u64::from(self.schema.tick_period_us));
                 true
             }
         }
@@ -176,8 +229,8 @@ mod tests {
     #[test]
     fn speed_scales_times_and_rates_together() {
         let (mut plain, mut fast) = (
-            Source::open(&trace(false, 1.0)).unwrap(),
-            Source::open(&trace(false, 2.0)).unwrap(),
+            Source::open(&trace(false, 1.0), None).unwrap(),
+            Source::open(&trace(false, 2.0), None).unwrap(),
         );
         assert_eq!(
             fast.schema().tick_period_us,
@@ -196,13 +249,13 @@ mod tests {
         }
         assert!(!fast.next(&mut b) && seen > 0);
         assert!(fast.schema().check().is_ok());
-        let error = Source::open(&trace(false, 0.0)).err().unwrap().to_string();
+        let error = Source::open(&trace(false, 0.0), None).err().unwrap().to_string();
         assert_eq!(error, "speed 0 is outside its bounds: give 0.1 to 10");
     }
 
     #[test]
     fn a_repeated_recording_goes_on_in_time() {
-        let mut source = Source::open(&trace(true, 1.0)).unwrap();
+        let mut source = Source::open(&trace(true, 1.0), None).unwrap();
         let (mut sample, mut last_us, mut count) = (WorldSample::default(), 0, 0);
         while source.next(&mut sample) && count < 2000 {
             assert!(sample.server_us >= last_us);

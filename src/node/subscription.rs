@@ -122,6 +122,7 @@ async fn read(stage: Arc<Stage>, mut reader: OwnedReadHalf, id: SubscriberId, pe
                 monotonic_us(),
                 &hub.publisher,
             );
+            hub.hear();
             hub.subscribers.served() > before
         };
         stage.notify();

@@ -1,6 +1,7 @@
 //! Origin, relay and clients over real loopback sockets, in one process. Bounded in time, on free ports.
 
 mod http;
+mod players;
 mod service;
 mod upstream;
 mod watcher;

@@ -222,6 +222,14 @@ impl World {
         &self.refused
     }
 
+    /// Every living entity, in order of slots.
+    pub fn entities(&self) -> impl Iterator<Item = Entity> + '_ {
+        self.alive.iter().filter_map(|slot| match self.place(slot) {
+            Place::Live(record) => Some(record.entity),
+            _ => None,
+        })
+    }
+
     /// The slot and record of a living entity.
     #[must_use]
     pub fn record(&self, entity: Entity) -> Option<(Slot, &Record)> {

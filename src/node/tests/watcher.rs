@@ -68,7 +68,7 @@ impl Watcher {
         }
     }
 
-    fn turn(&mut self) {
+    pub(super) fn turn(&mut self) {
         while self.client.poll_transmit(monotonic_us(), &mut self.out) {
             let _ = self.socket.send_to(&self.out, self.relay);
         }
