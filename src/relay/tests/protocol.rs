@@ -224,7 +224,7 @@ fn threats_36_what_a_newer_peer_says_is_refused_with_a_reason() {
     let nonce = [9; 16];
     let proof = cookie(&mut rig, path(5), nonce);
     put_response(&mut newer, &nonce, &proof, b"");
-    newer[5] = 2;
+    newer[5] = u8::try_from(PROTOCOL_VERSION + 1).unwrap();
     let (receipt, answers) = rig.hear(path(5), &newer);
     assert_eq!((receipt, answers.len()), (Receipt::Taken, 1));
     assert_eq!(
