@@ -55,8 +55,8 @@ pub struct Interest {
     view: View,
     owner: Option<Entity>,
     owner_slot: Option<Slot>,
-    /// Where the client has moved its camera, while the view is one of a camera.
-    camera: Option<Point>,
+    /// Where the client has moved its camera, while the view is one of a camera; nowhere beyond the reach of points.
+    camera: Option<Option<Point>>,
     /// Where the own entity is, or was last.
     own: Option<Point>,
     members: Vec<Member>,
@@ -135,8 +135,8 @@ impl Interest {
         (self.camera, self.own) = (None, None);
     }
 
-    /// The client's camera was moved.
-    pub fn set_camera(&mut self, at: Point) {
+    /// The client's camera was moved; `None` beyond the reach of points, where it sees nobody.
+    pub fn set_camera(&mut self, at: Option<Point>) {
         self.camera = Some(at);
     }
 
@@ -236,7 +236,7 @@ impl Interest {
         match self.view.scope {
             Scope::Whole => None,
             Scope::Owner(_) => self.own,
-            Scope::Camera(_) => self.camera.or(self.own),
+            Scope::Camera(_) => self.camera.unwrap_or(self.own),
         }
     }
 
@@ -418,6 +418,25 @@ mod tests {
         };
         assert_eq!(left(None), [1, 2]);
         assert_eq!(left(Some(Tick(3))), [1], "whole since tick 3");
+    }
+
+    /// SPEC CTL1: a camera beyond the reach of points sees nobody, and not what it saw before.
+    #[test]
+    fn ctl1_a_camera_beyond_all_points_sees_nobody() {
+        let (mut world, first) = world(3, Tick(1));
+        let range = Range::new(100, 100).unwrap();
+        let mut interest = Interest::new(View {
+            scope: Scope::Camera(range),
+            tags: 1,
+        });
+        let place = place_of(&first, 0);
+        interest.set_camera(place);
+        interest.update(&first, &mut Scratch::default());
+        assert!(place.is_some() && !interest.members().is_empty());
+        interest.set_camera(None);
+        let second = world.advance(Tick(2), &moved(20, [0], 7)).unwrap();
+        interest.update(&second, &mut Scratch::default());
+        assert_eq!(interest.members(), []);
     }
 
     /// SPEC CTL1: who came and left while there was no baseline may be shown, so it is remembered until a baseline is newer.

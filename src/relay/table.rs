@@ -14,6 +14,7 @@ use crate::state::slots::Slot;
 
 use super::arena::Arena;
 use super::bodies::Contents;
+use super::interest::Interest;
 
 /// What a client has of one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -288,6 +289,15 @@ impl Table {
         self.for_each(own, |slot, _| {
             members += usize::from(newest.alive().contains(slot))
         });
+        members
+    }
+
+    /// The same of one view: those that are out of it by now are no progress either.
+    #[must_use]
+    pub fn members_in(&self, interest: &Interest, arena: &Arena) -> usize {
+        let Some(own) = arena.frame(self.tick()) else { return 0 };
+        let mut members = 0;
+        self.for_each(own, |slot, _| members += usize::from(interest.member(slot).is_some()));
         members
     }
 

@@ -20,7 +20,7 @@ const PROGRESS_TABLES: usize = 8;
 const REPORT_WITHIN_US: u64 = 300_000;
 impl Session {
     /// The base of the next snapshot: the newest held whose frame is in the arena and within its lease; while
-    /// joining, the newest complete one, else the one with most living members. `Err` when something is held but
+    /// joining, the newest complete one, else the one with most members that are to be seen. `Err` when something is held but
     /// nothing of it may be named.
     ///
     /// # Errors
@@ -38,10 +38,10 @@ impl Session {
             usable.max_by_key(|held| age(held.held))
         } else {
             let progress = |table: &Table| {
-                if table.is_complete() {
-                    usize::MAX
-                } else {
-                    table.members(arena)
+                match &self.interest {
+                    _ if table.is_complete() => usize::MAX,
+                    Some(interest) => table.members_in(interest, arena),
+                    None => table.members(arena),
                 }
             };
             // To count members costs a walk over the world: of the newest few, more than an honest client lets wait.

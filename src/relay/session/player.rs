@@ -103,10 +103,7 @@ impl Session {
         if self.stream_epoch_known != frame.stream_epoch {
             return;
         }
-        let Some(place) = point_of(&frame.schema, position) else {
-            return;
-        };
-        interest.set_camera(place);
+        interest.set_camera(point_of(&frame.schema, position));
         let spaced = hearing.now_us.saturating_sub(self.player.camera_us) >= CAMERA_SPACING_US;
         if self.player.camera != Some(position) && spaced && hearing.events.len() < SHARD_PLAYER_EVENTS_MAX {
             (self.player.camera, self.player.camera_us) = (Some(position), hearing.now_us);

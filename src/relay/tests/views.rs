@@ -2,6 +2,7 @@
 
 use super::peer::{Peer, Rig};
 use crate::relay::arena::tests::moved;
+use crate::relay::budget::Budget;
 use crate::relay::counters::Withheld;
 use crate::relay::overload::LEVEL_MAX;
 use crate::relay::shard::Receipt;
@@ -127,6 +128,44 @@ fn a_camera_moves_the_view_that_the_server_made_free_and_no_other() {
         (1, 1),
         "the origin is told what was taken: {events:?}"
     );
+}
+
+/// SPEC CTL4, TAB7: a view that goes elsewhere while it is not complete yet becomes complete there: a base full of those who
+/// were left behind is no progress.
+#[test]
+fn tab7_a_view_that_moves_while_joining_becomes_complete() {
+    let mut rig = Rig::with(200, Tick(1), |settings| settings.budget = Budget::of_rate(8_000));
+    let mut peer = Peer::join(&mut rig, 4_000);
+    peer.speak(&mut rig);
+    let reach = Scope::Owner(Range::new(300, 300).unwrap());
+    let told = assign(&peer, Some(0), Some(reach));
+    let sent = rig.turn(|us| {
+        let mut update = moved(us, 0..200, 0);
+        for observed in update.observed.iter_mut().skip(100) {
+            observed.motion.as_mut().unwrap().position[0] = 19_000;
+        }
+        update.directives = vec![told];
+        update
+    });
+    peer.take_all(&sent);
+    let play = |rig: &mut Rig, peer: &mut Peer, turns: u32, told: Option<Directive>| {
+        let mut told = told;
+        for _ in 0..turns {
+            peer.speak(rig);
+            let sent = rig.turn(|us| TickUpdate {
+                server_us: us,
+                directives: told.take().into_iter().collect(),
+                ..TickUpdate::default()
+            });
+            peer.take_all(&sent);
+        }
+    };
+    play(&mut rig, &mut peer, 12, None);
+    assert!(!rig.session(peer.connection).whole, "not all of it came yet");
+    let told = assign(&peer, Some(150), None);
+    play(&mut rig, &mut peer, 100, Some(told));
+    assert!(rig.session(peer.connection).whole);
+    assert_eq!(members(&rig, &peer).len(), 100);
 }
 
 /// SPEC ID1, PLY7: what is assigned with the first ticks of a new stream holds, though the client has not heard of it yet.
