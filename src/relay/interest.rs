@@ -15,7 +15,7 @@ use crate::sequence::Tick;
 use crate::state::Frame;
 use crate::state::entity::{Departure, Entity};
 use crate::state::frame::Place;
-use crate::state::grid::{Point, point};
+use crate::state::grid::{Point, distance_squared, point};
 use crate::state::slots::{Slot, SlotSet};
 use crate::state::view::{Range, Scope, View};
 
@@ -83,6 +83,26 @@ struct Found {
     distance: u16,
     /// Near enough to come in; farther away one only stays.
     enters: bool,
+}
+
+/// What tells why a membership ended.
+struct End<'a> {
+    frame: &'a Frame,
+    arena: &'a Arena,
+    /// The tick looked at before; a member was in view then.
+    last: Option<Tick>,
+}
+
+impl End<'_> {
+    /// The last frame in which a slot's dead entity lived, where that was not looked at: it may have gone out of view
+    /// before it died, and how it ended is none of the client's business then. `None` where it surely died in view.
+    fn before_death(&self, slot: Slot) -> Option<&Frame> {
+        let before = self.frame.changed_at(slot).minus(1);
+        if self.last.is_none_or(|last| !before.is_after(last)) {
+            return None;
+        }
+        Some(self.arena.frame(before).map_or(self.frame, AsRef::as_ref))
+    }
 }
 
 impl Interest {
@@ -198,8 +218,8 @@ impl Interest {
         self.updated = Some((newest.stream_epoch, newest.tick.minus(1)));
     }
 
-    /// Finds who is in view in `frame`.
-    pub fn update(&mut self, frame: &Frame, scratch: &mut Scratch) {
+    /// Finds who is in view in `frame`, the newest of `arena`.
+    pub fn update(&mut self, frame: &Frame, arena: &Arena, scratch: &mut Scratch) {
         if self.updated == Some((frame.stream_epoch, frame.tick)) {
             return;
         }
@@ -208,11 +228,16 @@ impl Interest {
             self.members.clear();
             self.left.clear();
         }
-        self.updated = Some((frame.stream_epoch, frame.tick));
+        let last = self.updated.replace((frame.stream_epoch, frame.tick));
         self.find_owner(frame);
         self.find(frame, scratch);
         scratch.found.sort_unstable_by_key(|found| found.slot);
-        self.merge(frame, scratch);
+        let end = End {
+            frame,
+            arena,
+            last: last.map(|(_, tick)| tick),
+        };
+        self.merge(&end, scratch);
     }
 
     /// Looks where the own entity is.
@@ -276,15 +301,15 @@ impl Interest {
     }
 
     /// Merges who was found with who was a member.
-    fn merge(&mut self, frame: &Frame, scratch: &mut Scratch) {
-        let now = frame.tick;
+    fn merge(&mut self, end: &End<'_>, scratch: &mut Scratch) {
+        let now = end.frame.tick;
         let Scratch { found, members, left } = scratch;
         members.clear();
         left.clear();
         let mut old = self.members.iter().copied().peekable();
         for found in found.iter() {
             while let Some(gone) = old.next_if(|member| member.slot < found.slot) {
-                left.push(self.leave(gone, frame));
+                left.push(self.leave(gone, end));
             }
             match old.next_if(|member| member.slot == found.slot) {
                 Some(member) => members.push(Member {
@@ -302,7 +327,7 @@ impl Interest {
                 None => {}
             }
         }
-        left.extend(old.map(|gone| self.leave(gone, frame)));
+        left.extend(old.map(|gone| self.leave(gone, end)));
         core::mem::swap(&mut self.members, members);
         let fresh = left.len();
         let still = self.left.iter().filter(|left| self.member(left.slot).is_none());
@@ -322,17 +347,46 @@ impl Interest {
     }
 
     /// Why a member is one no more: it died in view, its tags hide it, or it went out of reach.
-    fn leave(&self, member: Member, frame: &Frame) -> Left {
-        let why = match frame.place(member.slot) {
-            Place::Grave(_) | Place::Empty => Departure::Destroyed,
-            Place::Live(_) if !self.view.permits(frame.tags(member.slot)) => Departure::Hidden,
-            Place::Live(_) => Departure::LeftView,
+    fn leave(&self, member: Member, end: &End<'_>) -> Left {
+        let (slot, frame) = (member.slot, end.frame);
+        let seen = match frame.place(slot) {
+            Place::Live(_) => Some(frame),
+            Place::Grave(_) | Place::Empty => end.before_death(slot),
+        };
+        let why = match (frame.place(slot), seen) {
+            (Place::Live(_), _) if !self.view.permits(frame.tags(slot)) => Departure::Hidden,
+            (Place::Live(_), _) => Departure::LeftView,
+            (_, None) => Departure::Destroyed,
+            (_, Some(seen)) if self.saw(slot, seen) => Departure::Destroyed,
+            (_, Some(seen)) if !self.view.permits(seen.tags(slot)) => Departure::Hidden,
+            _ => Departure::LeftView,
         };
         Left {
-            slot: member.slot,
+            slot,
             since: Stamp::of(frame.tick),
             why,
         }
+    }
+
+    /// True when a slot's entity was within reach in a frame that was not looked at.
+    fn saw(&self, slot: Slot, frame: &Frame) -> bool {
+        let Some(record) = frame.record(slot) else {
+            return false;
+        };
+        if Some(record.entity) == self.owner {
+            return true;
+        }
+        let own = self.owner_slot.and_then(|slot| place_of(frame, slot)).or(self.own);
+        let centre = match self.view.scope {
+            Scope::Whole => return self.view.permits(frame.tags(slot)),
+            Scope::Owner(_) => own,
+            Scope::Camera(_) => self.camera.unwrap_or(own),
+        };
+        let reach = self.view.scope.range().map_or(0, |range| u64::from(range.leave_cm()));
+        let near = centre
+            .zip(place_of(frame, slot))
+            .is_some_and(|(centre, place)| distance_squared(centre, place) <= reach.pow(2));
+        near && self.view.permits(frame.tags(slot))
     }
 
     /// A record of `slot` was sent at `now`: gives the ticks since the one before; `None` for the first, and for who is no
@@ -383,79 +437,4 @@ fn share(squared: u64, range: Range) -> u16 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::relay::arena::tests::{moved, world};
-    use crate::state::update::{Despawn, TickUpdate};
-
-    fn dies(us: u64, id: u32) -> TickUpdate {
-        let entity = Entity { id, generation: 0 };
-        TickUpdate {
-            server_us: us,
-            despawned: vec![Despawn {
-                entity,
-                at_us: us,
-                reason: 0,
-            }],
-            ..TickUpdate::default()
-        }
-    }
-
-    /// SPEC CTL1: who died while the view was narrow is not seen because the view was whole afterwards.
-    #[test]
-    fn ctl1_who_died_before_the_view_was_whole_is_not_adopted() {
-        let (mut world, first) = world(3, Tick(1));
-        let mut arena = Arena::new(16);
-        arena.publish(first);
-        arena.publish(world.advance(Tick(2), &dies(20, 2)).unwrap());
-        arena.publish(world.advance(Tick(3), &moved(30, [0], 7)).unwrap());
-        let newest = world.advance(Tick(4), &dies(40, 1)).unwrap();
-        let left = |since| {
-            let mut interest = Interest::new(View::WHOLE);
-            interest.adopt(&arena, since);
-            interest.update(&newest, &mut Scratch::default());
-            interest.left().iter().map(|left| left.slot).collect::<Vec<_>>()
-        };
-        assert_eq!(left(None), [1, 2]);
-        assert_eq!(left(Some(Tick(3))), [1], "whole since tick 3");
-    }
-
-    /// SPEC CTL1: a camera beyond the reach of points sees nobody, and not what it saw before.
-    #[test]
-    fn ctl1_a_camera_beyond_all_points_sees_nobody() {
-        let (mut world, first) = world(3, Tick(1));
-        let range = Range::new(100, 100).unwrap();
-        let mut interest = Interest::new(View {
-            scope: Scope::Camera(range),
-            tags: 1,
-        });
-        let place = place_of(&first, 0);
-        interest.set_camera(place);
-        interest.update(&first, &mut Scratch::default());
-        assert!(place.is_some() && !interest.members().is_empty());
-        interest.set_camera(None);
-        let second = world.advance(Tick(2), &moved(20, [0], 7)).unwrap();
-        interest.update(&second, &mut Scratch::default());
-        assert_eq!(interest.members(), []);
-    }
-
-    /// SPEC CTL1: who came and left while there was no baseline may be shown, so it is remembered until a baseline is newer.
-    #[test]
-    fn ctl1_who_left_before_the_first_base_is_not_forgotten() {
-        let (mut world, first) = world(2, Tick(1));
-        let mut interest = Interest::new(View::WHOLE);
-        interest.update(&first, &mut Scratch::default());
-        let second = world.advance(Tick(2), &dies(20, 1)).unwrap();
-        interest.update(&second, &mut Scratch::default());
-        let sparse = |tick| Table::Sparse {
-            tick: Tick(tick),
-            members: Box::new([(0, 2)]),
-            complete: true,
-        };
-        interest.forget_left_by(None, &second);
-        interest.forget_left_by(Some(&sparse(1)), &second);
-        assert_eq!(interest.left().len(), 1, "shown by what was sent after tick 1, perhaps");
-        interest.forget_left_by(Some(&sparse(2)), &second);
-        assert_eq!(interest.left(), []);
-    }
-}
+mod tests;

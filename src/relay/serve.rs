@@ -232,7 +232,7 @@ impl Sending {
         let Some(mut interest) = session.interest.take() else {
             return false;
         };
-        interest.update(frame, &mut kitchen.scratch);
+        interest.update(frame, arena, &mut kitchen.scratch);
         let table = self.base.and_then(|base| session.window.find(base.id));
         let table = table.map(|held| &held.table);
         interest.forget_left_by(table, frame);

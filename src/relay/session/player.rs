@@ -222,7 +222,7 @@ impl Session {
                 continue;
             }
             if let Some(interest) = &mut self.interest {
-                interest.update(frame, scratch);
+                interest.update(frame, arena, scratch);
             }
             for (index, event) in past.events.iter().enumerate() {
                 if self.sees(event, index, past, frame.tick) {

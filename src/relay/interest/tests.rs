@@ -1,0 +1,105 @@
+use super::*;
+use crate::relay::arena::tests::{moved, world};
+use crate::state::update::{Despawn, TickUpdate};
+
+fn dies(us: u64, id: u32) -> TickUpdate {
+    let entity = Entity { id, generation: 0 };
+    TickUpdate {
+        server_us: us,
+        despawned: vec![Despawn {
+            entity,
+            at_us: us,
+            reason: 0,
+        }],
+        ..TickUpdate::default()
+    }
+}
+
+/// SPEC CTL1: who died while the view was narrow is not seen because the view was whole afterwards.
+#[test]
+fn ctl1_who_died_before_the_view_was_whole_is_not_adopted() {
+    let (mut world, first) = world(3, Tick(1));
+    let mut arena = Arena::new(16);
+    arena.publish(first);
+    arena.publish(world.advance(Tick(2), &dies(20, 2)).unwrap());
+    arena.publish(world.advance(Tick(3), &moved(30, [0], 7)).unwrap());
+    let newest = world.advance(Tick(4), &dies(40, 1)).unwrap();
+    let left = |since| {
+        let mut interest = Interest::new(View::WHOLE);
+        interest.adopt(&arena, since);
+        interest.update(&newest, &arena, &mut Scratch::default());
+        interest.left().iter().map(|left| left.slot).collect::<Vec<_>>()
+    };
+    assert_eq!(left(None), [1, 2]);
+    assert_eq!(left(Some(Tick(3))), [1], "whole since tick 3");
+}
+
+/// SPEC CTL1: a camera beyond the reach of points sees nobody, and not what it saw before.
+#[test]
+fn ctl1_a_camera_beyond_all_points_sees_nobody() {
+    let (mut world, first) = world(3, Tick(1));
+    let range = Range::new(100, 100).unwrap();
+    let mut interest = Interest::new(View {
+        scope: Scope::Camera(range),
+        tags: 1,
+    });
+    let place = place_of(&first, 0);
+    interest.set_camera(place);
+    interest.update(&first, &Arena::new(4), &mut Scratch::default());
+    assert!(place.is_some() && !interest.members().is_empty());
+    interest.set_camera(None);
+    let second = world.advance(Tick(2), &moved(20, [0], 7)).unwrap();
+    interest.update(&second, &Arena::new(4), &mut Scratch::default());
+    assert_eq!(interest.members(), []);
+}
+
+/// SPEC CTL1: who came and left while there was no baseline may be shown, so it is remembered until a baseline is newer.
+#[test]
+fn ctl1_who_left_before_the_first_base_is_not_forgotten() {
+    let (mut world, first) = world(2, Tick(1));
+    let mut interest = Interest::new(View::WHOLE);
+    interest.update(&first, &Arena::new(4), &mut Scratch::default());
+    let second = world.advance(Tick(2), &dies(20, 1)).unwrap();
+    interest.update(&second, &Arena::new(4), &mut Scratch::default());
+    let sparse = |tick| Table::Sparse {
+        tick: Tick(tick),
+        members: Box::new([(0, 2)]),
+        complete: true,
+    };
+    interest.forget_left_by(None, &second);
+    interest.forget_left_by(Some(&sparse(1)), &second);
+    assert_eq!(interest.left().len(), 1, "shown by what was sent after tick 1, perhaps");
+    interest.forget_left_by(Some(&sparse(2)), &second);
+    assert_eq!(interest.left(), []);
+}
+
+/// SPEC CTL1: who went out of view between two looks and died there has left, and no more is told of it.
+#[test]
+fn ctl1_who_died_out_of_view_between_two_looks_has_left() {
+    let why_of = |x: u32, looked: bool| {
+        let (mut world, first) = world(2, Tick(1));
+        let mut arena = Arena::new(16);
+        let mut interest = Interest::new(View {
+            scope: Scope::Owner(Range::new(1_000, 1_000).unwrap()),
+            tags: 1,
+        });
+        interest.assign(Some(Entity { id: 0, generation: 0 }), None);
+        let mut scratch = Scratch::default();
+        arena.publish(Arc::clone(&first));
+        interest.update(&first, &arena, &mut scratch);
+        assert_eq!(interest.members().len(), 2);
+        let second = world.advance(Tick(2), &moved(20, [1], x)).unwrap();
+        arena.publish(Arc::clone(&second));
+        if looked {
+            interest.update(&second, &arena, &mut scratch);
+        }
+        let third = world.advance(Tick(3), &dies(30, 1)).unwrap();
+        arena.publish(Arc::clone(&third));
+        interest.update(&third, &arena, &mut scratch);
+        interest.left().first().map(|left| left.why)
+    };
+    assert_eq!(why_of(3, false), Some(Departure::Destroyed));
+    assert_eq!(why_of(3, true), Some(Departure::Destroyed));
+    assert_eq!(why_of(19_000, false), Some(Departure::LeftView));
+    assert_eq!(why_of(19_000, true), Some(Departure::LeftView));
+}
