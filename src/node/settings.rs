@@ -11,61 +11,20 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::number::{whole, wish};
+use super::number::whole;
 use super::spelling;
 use crate::limits::{SHARDS_MAX, UPSTREAM_TOKEN_MAX};
 use crate::relay::budget::Budget;
 use crate::state::tiers::TierSettings;
-use crate::state::view::{View, ViewError};
+use crate::state::view::View;
 
+mod bounds;
 mod view;
 
 /// Bytes of a configuration file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Addresses in `upstream`.
 const UPSTREAMS_MAX: usize = 16;
-
-/// Bounds of the settings that are numbers, by their key.
-mod bounds {
-    use std::ops::RangeInclusive;
-
-    use crate::limits::{self, DATAGRAM_MAX, SHARDS_MAX};
-
-    pub(super) const SHARDS: RangeInclusive<usize> = 1..=SHARDS_MAX;
-    pub(super) const SESSIONS_MAX: RangeInclusive<usize> = 1..=limits::SESSIONS_MAX;
-    pub(super) const BUDGET_BYTES_PER_S: RangeInclusive<u64> = 4_000..=1_000_000_000;
-    pub(super) const BUDGET_BURST_BYTES: RangeInclusive<u64> = DATAGRAM_MAX as u64..=64 << 20;
-    pub(super) const EGRESS_BYTES_PER_S: RangeInclusive<u64> = 0..=1_000_000_000_000;
-    pub(super) const TIER_CELL_M: RangeInclusive<u32> = 1..=100_000;
-    pub(super) const TIER_ENTITIES: RangeInclusive<u32> = 0..=1_000_000;
-    pub(super) const RECEIVE_BUFFER_BYTES: RangeInclusive<usize> = 64 << 10..=1 << 30;
-    pub(super) const SEND_BUFFER_BYTES: RangeInclusive<usize> = 64 << 10..=1 << 30;
-    pub(super) const DRAIN_DEADLINE_S: RangeInclusive<u64> = 1..=3600;
-}
-
-/// What to give for a key.
-fn wish_of(key: &str) -> Option<String> {
-    Some(match key {
-        "listen" => "give an address such as \"0.0.0.0:7777\"".to_owned(),
-        "admin" => "give an address such as \"127.0.0.1:8000\"".to_owned(),
-        "upstream" => "give a text such as \"origin.example:7700\"".to_owned(),
-        "upstream_token" => format!("give a text of at most {UPSTREAM_TOKEN_MAX} bytes"),
-        "shards" => wish("a whole number", &bounds::SHARDS),
-        "sessions_max" => wish("a whole number", &bounds::SESSIONS_MAX),
-        "budget_bytes_per_s" => wish("a whole number", &bounds::BUDGET_BYTES_PER_S),
-        "budget_burst_bytes" => wish("a whole number", &bounds::BUDGET_BURST_BYTES),
-        "egress_bytes_per_s" => wish("a whole number", &bounds::EGRESS_BYTES_PER_S),
-        "tier_cell_m" => wish("a whole number", &bounds::TIER_CELL_M),
-        "tier_dense" | "tier_crowded" => wish("a whole number", &bounds::TIER_ENTITIES),
-        "view" => ViewError.to_string(),
-        "receive_buffer_bytes" => wish("a whole number", &bounds::RECEIVE_BUFFER_BYTES),
-        "send_buffer_bytes" => wish("a whole number", &bounds::SEND_BUFFER_BYTES),
-        "drain_deadline_s" => wish("a whole number", &bounds::DRAIN_DEADLINE_S),
-        "log" => "give a level or filter such as \"info\"".to_owned(),
-        "log_format" => "give \"human\" or \"json\"".to_owned(),
-        _ => return None,
-    })
-}
 
 /// Every key of a file.
 pub const KEYS: [&str; 18] = [
@@ -460,7 +419,7 @@ fn fault_of(key: Option<&str>, message: &str) -> String {
         let end = if hint.is_empty() { ":" } else { "" };
         return format!("there is no key {unknown}{hint}{end} ackline relay --print-config shows every key");
     }
-    let Some((key, wish)) = key.and_then(|key| Some((key, wish_of(key)?))) else {
+    let Some((key, wish)) = key.and_then(|key| Some((key, bounds::wish_of(key)?))) else {
         // What was given is not told: it may be a secret under a key spelled in another way.
         return match message.split_once(": ") {
             Some((what @ ("invalid type" | "invalid value"), _)) => what.to_owned(),

@@ -376,13 +376,20 @@ impl Interest {
         if Some(record.entity) == self.owner {
             return true;
         }
-        let own = self.owner_slot.and_then(|slot| place_of(frame, slot)).or(self.own);
+        let own = self
+            .owner_slot
+            .and_then(|slot| place_of(frame, slot))
+            .or(self.own);
         let centre = match self.view.scope {
             Scope::Whole => return self.view.permits(frame.tags(slot)),
             Scope::Owner(_) => own,
             Scope::Camera(_) => self.camera.unwrap_or(own),
         };
-        let reach = self.view.scope.range().map_or(0, |range| u64::from(range.leave_cm()));
+        let reach = self
+            .view
+            .scope
+            .range()
+            .map_or(0, |range| u64::from(range.leave_cm()));
         let near = centre
             .zip(place_of(frame, slot))
             .is_some_and(|(centre, place)| distance_squared(centre, place) <= reach.pow(2));

@@ -25,6 +25,7 @@ use crate::wire::seal::OpenError;
 
 mod due;
 mod handshake;
+mod players;
 mod tour;
 
 use self::due::{Due, due};
@@ -211,34 +212,12 @@ impl Shard {
         self.fresh = true;
     }
 
-    /// Hands the frame's directives to the sessions they are for.
-    fn direct(&mut self, frame: &Frame) {
-        for directive in frame.directives.iter() {
-            let connection = directive.player;
-            if Shard::of_connection(connection) != self.settings.index {
-                continue;
-            }
-            let place = usize::try_from(connection & ((1 << PLACE_BITS) - 1)).unwrap_or(usize::MAX);
-            if let Some(Some(session)) = self.sessions.get_mut(place)
-                && session.connection == connection
-            {
-                self.counters.directives_taken += 1;
-                session.direct(&directive.order, frame, &self.arena, &mut self.counters);
-            }
-        }
-    }
-
     /// Once a frame: how far behind the shard is, and how much it sends.
     fn look(&mut self, now_us: u64) {
         if core::mem::take(&mut self.fresh) {
             self.overload.observe(now_us, core::mem::take(&mut self.missed));
         }
         self.egress.observe(now_us, self.counters.bytes_sent);
-    }
-
-    /// What the origin is to hear of players, in order: moved to `out`.
-    pub fn take_player_events(&mut self, out: &mut Vec<PlayerEvent>) {
-        out.append(&mut self.player_events);
     }
 
     /// How far behind the shard is, 0 to [`LEVEL_MAX`](super::overload::LEVEL_MAX).

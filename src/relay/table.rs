@@ -295,9 +295,13 @@ impl Table {
     /// The same of one view: those that are out of it by now are no progress either.
     #[must_use]
     pub fn members_in(&self, interest: &Interest, arena: &Arena) -> usize {
-        let Some(own) = arena.frame(self.tick()) else { return 0 };
+        let Some(own) = arena.frame(self.tick()) else {
+            return 0;
+        };
         let mut members = 0;
-        self.for_each(own, |slot, _| members += usize::from(interest.member(slot).is_some()));
+        self.for_each(own, |slot, _| {
+            members += usize::from(interest.member(slot).is_some())
+        });
         members
     }
 

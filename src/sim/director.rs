@@ -102,7 +102,12 @@ impl Director {
     }
 
     /// Takes what the relay says of players. `who` tells client and randomness of a connection.
-    pub fn hear(&mut self, now_us: u64, event: &PlayerEvent, who: impl Fn(PlayerId) -> Option<(usize, [u8; 16])>) {
+    pub fn hear(
+        &mut self,
+        now_us: u64,
+        event: &PlayerEvent,
+        who: impl Fn(PlayerId) -> Option<(usize, [u8; 16])>,
+    ) {
         let player = event.player();
         if let PlayerEvent::Joined(_) = event {
             if let Some((client, nonce)) = who(player) {
@@ -111,7 +116,10 @@ impl Director {
             return;
         }
         let Some(charge) = self.players.get_mut(&player).filter(|charge| !charge.left) else {
-            self.found.push((0, format!("the origin heard {event:?} of a player who is not there")));
+            self.found.push((
+                0,
+                format!("the origin heard {event:?} of a player who is not there"),
+            ));
             return;
         };
         let wrong = match event {
@@ -120,7 +128,9 @@ impl Director {
                 charge.left = true;
                 None
             }
-            PlayerEvent::Input { sequence, payload, .. } => charge.take_input(*sequence, payload),
+            PlayerEvent::Input {
+                sequence, payload, ..
+            } => charge.take_input(*sequence, payload),
             PlayerEvent::InputsLost { first, count, .. } => charge.take_loss(*first, *count),
         };
         self.found.extend(wrong.map(|wrong| (charge.client, wrong)));
@@ -154,10 +164,23 @@ impl Director {
         self.at_us = now_us;
         #[allow(clippy::cast_precision_loss)]
         let elapsed_s = elapsed_us as f64 / 1e6;
-        let Director { dice, plans, players, calm_us, .. } = self;
+        let Director {
+            dice,
+            plans,
+            players,
+            calm_us,
+            ..
+        } = self;
         for (player, charge) in players.iter_mut().filter(|(_, charge)| !charge.left) {
-            let Some(plan) = plans.get(charge.client) else { continue };
-            let mut order = |order| out.push(Directive { player: *player, order });
+            let Some(plan) = plans.get(charge.client) else {
+                continue;
+            };
+            let mut order = |order| {
+                out.push(Directive {
+                    player: *player,
+                    order,
+                })
+            };
             if dice.chance(plan.messages * elapsed_s) {
                 charge.messages += 1;
                 order(Order::Message {
@@ -195,11 +218,22 @@ impl Charge {
     }
 
     /// Another entity, another view, or both.
-    fn assign(&mut self, plan: &RolePlan, changes: bool, dice: &mut Dice, truth: &Truth, schema: &Schema) -> Option<Order> {
+    fn assign(
+        &mut self,
+        plan: &RolePlan,
+        changes: bool,
+        dice: &mut Dice,
+        truth: &Truth,
+        schema: &Schema,
+    ) -> Option<Order> {
         if plan.role == Role::Whole && !plan.owns && plan.changes == 0.0 {
             return None;
         }
-        let role = if changes && dice.chance(0.5) { Role::ALL[dice.index(4)] } else { plan.role };
+        let role = if changes && dice.chance(0.5) {
+            Role::ALL[dice.index(4)]
+        } else {
+            plan.role
+        };
         let owns = plan.owns || role == Role::Owner || (role == Role::Camera && dice.chance(0.3));
         let living = truth.living();
         if owns && !living.is_empty() && !(changes && dice.chance(0.3)) {
@@ -209,14 +243,19 @@ impl Charge {
         }
         let view = (self.view.is_none() || (changes && dice.chance(0.7))).then(|| role.draw(dice, schema));
         self.view = view.or(self.view);
-        Some(Order::Assign { entity: self.entity, view })
+        Some(Order::Assign {
+            entity: self.entity,
+            view,
+        })
     }
 
     fn take_input(&mut self, sequence: u32, payload: &[u8]) -> Option<String> {
         if sequence != self.next_input {
             let next = self.next_input;
             self.next_input = sequence + 1;
-            return Some(format!("input {sequence} reached the origin where {next} was next"));
+            return Some(format!(
+                "input {sequence} reached the origin where {next} was next"
+            ));
         }
         self.next_input += 1;
         self.taken += 1;

@@ -60,7 +60,9 @@ impl Eye<'_> {
             Departure::Destroyed => {
                 let died = |entity: &Entity| truth.at(frame, *entity) == Fact::Ended { at_us, reason };
                 let Some(entity) = tenants.find(died) else {
-                    return Some(format!("snapshot {tick} says that who was in slot {slot} was destroyed at {at_us}, and nobody was"));
+                    return Some(format!(
+                        "snapshot {tick} says that who was in slot {slot} was destroyed at {at_us}, and nobody was"
+                    ));
                 };
                 let before = truth.ended_tick(frame, entity)?.minus(1);
                 let stranger = sight.judge_until(truth, before, entity) == Verdict::Never;

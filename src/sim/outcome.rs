@@ -352,8 +352,15 @@ impl fmt::Display for Figures {
             ..
         } = self;
         let waits = spread(&self.starved_us);
-        writeln!(f, "views          {}; {entries_checked} entries looked at, {leaks} leaks", list(&self.roles))?;
-        writeln!(f, "waits          {waits} of the worst in a session; {starved} starved")?;
+        writeln!(
+            f,
+            "views          {}; {entries_checked} entries looked at, {leaks} leaks",
+            list(&self.roles)
+        )?;
+        writeln!(
+            f,
+            "waits          {waits} of the worst in a session; {starved} starved"
+        )?;
         let Figures {
             mismatches,
             missing,

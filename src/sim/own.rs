@@ -103,7 +103,8 @@ impl Own {
         let Some(schema) = client.schema().cloned() else {
             return;
         };
-        let jumps = self.camera.is_none() || self.camera_stream != client.stream_epoch() || self.dice.chance(0.03);
+        let jumps =
+            self.camera.is_none() || self.camera_stream != client.stream_epoch() || self.dice.chance(0.03);
         let mut place = self.camera.unwrap_or_default();
         for (at, axis) in place.iter_mut().zip(&schema.position) {
             let width = axis.max - axis.min;
@@ -134,7 +135,13 @@ impl Own {
     }
 
     /// Looks at the state of the own entity, where a new one came.
-    pub fn look(&mut self, client: &Client, sight: Option<&Sight>, truth: &Truth, figures: &mut Figures) -> Option<String> {
+    pub fn look(
+        &mut self,
+        client: &Client,
+        sight: Option<&Sight>,
+        truth: &Truth,
+        figures: &mut Figures,
+    ) -> Option<String> {
         let state = client.owner()?;
         if self.owner.replace(state.tick) == Some(state.tick) {
             return None;
@@ -146,7 +153,9 @@ impl Own {
         let before = core::mem::replace(&mut self.processed, state.processed);
         if state.processed < before || u64::from(state.processed) > pushed {
             let now = state.processed;
-            return Some(format!("the own state of {tick} has input {now} in it after {before}, of {pushed} pushed"));
+            return Some(format!(
+                "the own state of {tick} has input {now} in it after {before}, of {pushed} pushed"
+            ));
         }
         let fact = truth.at(frame, state.record.entity);
         if fact != Fact::Alive(&state.record) || frame.server_us != state.server_us {
@@ -154,13 +163,26 @@ impl Own {
         }
         let owner = sight?.owner_at(tick)?;
         let (shown, told) = (state.record.entity, owner);
-        (shown != told).then(|| format!("the own state of {tick} is of entity {shown}, which is not its own: that is {told}"))
+        (shown != told).then(|| {
+            format!("the own state of {tick} is of entity {shown}, which is not its own: that is {told}")
+        })
     }
 
     /// A message to this client alone has come.
-    pub fn directed(&mut self, directed: &Directed, client: &Client, sight: Option<&Sight>, refused: u64, figures: &mut Figures) -> Option<String> {
+    pub fn directed(
+        &mut self,
+        directed: &Directed,
+        client: &Client,
+        sight: Option<&Sight>,
+        refused: u64,
+        figures: &mut Figures,
+    ) -> Option<String> {
         figures.messages_directed += 1;
-        let number = directed.payload.get(8..).and_then(|number| number.try_into().ok()).map(u64::from_le_bytes)?;
+        let number = directed
+            .payload
+            .get(8..)
+            .and_then(|number| number.try_into().ok())
+            .map(u64::from_le_bytes)?;
         if let Some(sight) = sight
             && directed.payload != message_payload(sight.connection, number)
         {
@@ -176,7 +198,14 @@ impl Own {
 
     /// The run is over and all was said: nothing is on its way.
     #[must_use]
-    pub fn end(&self, client: &Client, charge: &Charge, sight: &Sight, truth: &Truth, refused: u64) -> Vec<String> {
+    pub fn end(
+        &self,
+        client: &Client,
+        charge: &Charge,
+        sight: &Sight,
+        truth: &Truth,
+        refused: u64,
+    ) -> Vec<String> {
         let mut found = Vec::new();
         let counts = client.statistics();
         let (arrived, pushed) = (charge.inputs(), counts.inputs_pushed);
@@ -191,19 +220,25 @@ impl Own {
         }
         let (told, (entity, view)) = (client.assigned(), sight.assigned());
         if (told.entity, told.view) != (entity, view) && refused == 0 {
-            found.push(format!("at the end {told:?} is assigned as told; that is {entity:?} with {view:?}"));
+            found.push(format!(
+                "at the end {told:?} is assigned as told; that is {entity:?} with {view:?}"
+            ));
         }
         if let (Some(entity), Some(frame)) = (entity, truth.newest())
             && let Fact::Alive(expected) = truth.at(frame, entity)
         {
             let state = client.owner();
             if state.map(|state| state.record) != Some(*expected) {
-                found.push(format!("at the end the own state is {state:?}, true is {expected:?}"));
+                found.push(format!(
+                    "at the end the own state is {state:?}, true is {expected:?}"
+                ));
             }
             let processed = state.map_or(0, |state| state.processed);
             if processed != charge.processed() {
                 let said = charge.processed();
-                found.push(format!("at the end the own state has input {processed} in it, the origin said {said}"));
+                found.push(format!(
+                    "at the end the own state has input {processed} in it, the origin said {said}"
+                ));
             }
         }
         found
@@ -213,7 +248,11 @@ impl Own {
 /// Where a camera is on the axes of a stream; `None` outside of them.
 fn quantised(schema: &Schema, place: Metres) -> Option<Metres> {
     let mut on_axes = [0.0; 3];
-    for ((to, at), (axis, name)) in on_axes.iter_mut().zip(place).zip(schema.position.iter().zip(["x", "y", "z"])) {
+    for ((to, at), (axis, name)) in on_axes
+        .iter_mut()
+        .zip(place)
+        .zip(schema.position.iter().zip(["x", "y", "z"]))
+    {
         let q = axis.quantise(name, at).ok()?;
         *to = axis.min + axis.step * f64::from(q);
     }

@@ -198,7 +198,10 @@ impl Player {
         let mut worst = (0.0f64, 0);
         for [down, up] in &self.plan.links {
             let trip_us = [down, up].map(|link| link.delay_us + link.jitter_us + link.hold_us);
-            worst = (worst.0.max(down.expected_loss()), worst.1.max(trip_us[0] + trip_us[1]));
+            worst = (
+                worst.0.max(down.expected_loss()),
+                worst.1.max(trip_us[0] + trip_us[1]),
+            );
         }
         worst
     }
@@ -336,9 +339,10 @@ impl Player {
                 ClientEvent::StreamChanged(_) => session.own.stream_changed(now_us, &session.client),
                 ClientEvent::Directed(directed) => {
                     let sight = oracle.sight.as_deref();
-                    let wrong = session
-                        .own
-                        .directed(directed, &session.client, sight, oracle.refused, figures);
+                    let wrong =
+                        session
+                            .own
+                            .directed(directed, &session.client, sight, oracle.refused, figures);
                     session.check.find(wrong);
                 }
                 _ => {}

@@ -106,14 +106,26 @@ impl RolePlan {
     pub fn draw(seed: u64, client: usize, forced: Option<Role>, calm: bool) -> RolePlan {
         let mut dice = Dice::new(seed, "role", client as u64);
         let drawn = Role::ALL[dice.index(Role::ALL.len())];
-        let changes = if dice.chance(0.5) { dice.real(0.0, 0.5) } else { 0.0 };
+        let changes = if dice.chance(0.5) {
+            dice.real(0.0, 0.5)
+        } else {
+            0.0
+        };
         let role = forced.unwrap_or(drawn);
         let plan = RolePlan {
             role,
             owns: dice.chance(0.3),
             changes: if calm || forced.is_some() { 0.0 } else { changes },
-            messages: if dice.chance(0.5) { dice.real(0.0, 3.0) } else { 0.0 },
-            inputs_hz: if dice.chance(0.6) { dice.real(0.0, 60.0) } else { 0.0 },
+            messages: if dice.chance(0.5) {
+                dice.real(0.0, 3.0)
+            } else {
+                0.0
+            },
+            inputs_hz: if dice.chance(0.6) {
+                dice.real(0.0, 60.0)
+            } else {
+                0.0
+            },
             films: role == Role::Camera || dice.chance(0.3),
         };
         match forced {
@@ -138,12 +150,23 @@ mod tests {
             let range = view.scope.range().expect("a camera has a range");
             (least, most) = (least.min(range.enter_cm()), most.max(range.enter_cm()));
             narrow += usize::from(view.tags != Tags::MAX);
-            assert!(matches!(Role::Owner.draw(&mut dice, &schema).scope, Scope::Owner(_)));
+            assert!(matches!(
+                Role::Owner.draw(&mut dice, &schema).scope,
+                Scope::Owner(_)
+            ));
             assert_eq!(Role::Tagged.draw(&mut dice, &schema).scope, Scope::Whole);
             assert!(Role::Whole.draw(&mut dice, &schema).is_whole());
         }
-        let width = schema.position.iter().map(|axis| axis.max - axis.min).fold(0.0, f64::max) * 100.0;
-        assert!(f64::from(least) < width / 500.0 && f64::from(most) > width, "{least} to {most}");
+        let width = schema
+            .position
+            .iter()
+            .map(|axis| axis.max - axis.min)
+            .fold(0.0, f64::max)
+            * 100.0;
+        assert!(
+            f64::from(least) < width / 500.0 && f64::from(most) > width,
+            "{least} to {most}"
+        );
         assert!((50..250).contains(&narrow), "{narrow}");
     }
 }

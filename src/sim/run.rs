@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use super::dice::Dice;
-use super::outcome::{Failure, Outcome};
 use super::oracle::Oracle;
+use super::outcome::{Failure, Outcome};
 use super::player::Player;
 use super::post::Post;
 use super::scenario::{CLEAN_US, Scenario, StallKind, Turn};
@@ -16,17 +16,17 @@ use super::sight::Sight;
 use super::spending::Spending;
 use super::starvation::Means;
 use super::upstream::Upstream;
-use super::world::event_number;
 use super::windows::{compare_tables, describe, session_of};
+use super::world::event_number;
 use crate::impairment::settings::ImpairmentSettings;
 use crate::limits::WINDOW_SLOTS;
 use crate::relay::budget::Budget;
 use crate::relay::counters::{DatagramRefusal, Withheld};
 use crate::relay::shard::{Receipt, Shard, ShardSettings};
-use crate::state::player::PlayerEvent;
-use crate::state::view::View;
 use crate::state::Frame;
 use crate::state::frame::Place;
+use crate::state::player::PlayerEvent;
+use crate::state::view::View;
 use crate::window::send::RestartReason;
 use crate::wire::seal::INSECURE_TOKEN_KEY;
 
@@ -59,7 +59,8 @@ pub fn play(scenario: Scenario, settings: &SimSettings) -> Outcome {
         if !run.quiet && at_us >= quiet_us {
             run.quiet = true;
             run.upstream.quiet = true;
-            run.upstream.stall(at_us, StallKind::Pause, 2 * run.scenario.quiet_us);
+            run.upstream
+                .stall(at_us, StallKind::Pause, 2 * run.scenario.quiet_us);
         }
         run.step();
     }
@@ -103,7 +104,9 @@ impl Run {
         let view = scenario
             .view
             .map_or(View::WHOLE, |role| role.draw(&mut views, upstream.schema()));
-        let budget = scenario.budget_bytes_per_s.map_or(Budget::default(), Budget::of_rate);
+        let budget = scenario
+            .budget_bytes_per_s
+            .map_or(Budget::default(), Budget::of_rate);
         let shard = Shard::new(ShardSettings {
             egress_bytes_per_s: scenario.egress_bytes_per_s,
             view,
@@ -308,7 +311,9 @@ impl Run {
             for frame in frames {
                 sight.publish(self.now_us, frame, &self.upstream.truth);
             }
-            let of_stream = frames.iter().filter(|frame| frame.stream_epoch == last.stream_epoch);
+            let of_stream = frames
+                .iter()
+                .filter(|frame| frame.stream_epoch == last.stream_epoch);
             let events = of_stream.flat_map(|frame| frame.events.iter());
             let events: Vec<_> = events
                 .filter_map(|event| Some((event_number(&event.payload)?.1, event.entity)))
@@ -385,10 +390,19 @@ impl Run {
         }
         self.datagram = datagram;
         self.hear_players();
-        let Run { shard, players, sights, upstream, outcome, .. } = self;
+        let Run {
+            shard,
+            players,
+            sights,
+            upstream,
+            outcome,
+            ..
+        } = self;
         let session = session_of(shard, &players[index]);
         let connection = session.map(|session| session.connection);
-        let sight = sights[index].as_mut().filter(|sight| Some(sight.connection) == connection || connection.is_none());
+        let sight = sights[index]
+            .as_mut()
+            .filter(|sight| Some(sight.connection) == connection || connection.is_none());
         let mut oracle = Oracle {
             truth: &upstream.truth,
             sight,
@@ -514,7 +528,15 @@ impl Run {
             self.fail(None, what);
         }
         for index in 0..self.players.len() {
-            let Run { shard, players, sights, upstream, outcome, now_us, .. } = &mut self;
+            let Run {
+                shard,
+                players,
+                sights,
+                upstream,
+                outcome,
+                now_us,
+                ..
+            } = &mut self;
             let session = session_of(shard, &players[index]);
             let connection = session.map(|session| session.connection);
             let sight = sights[index].as_mut();

@@ -258,7 +258,10 @@ impl Means {
     }
 
     fn quiet_us(&self, entities: usize) -> u64 {
-        let rate = self.budget.unwrap_or(u64::MAX).min(self.egress.map_or(u64::MAX, |cap| cap / 8));
+        let rate = self
+            .budget
+            .unwrap_or(u64::MAX)
+            .min(self.egress.map_or(u64::MAX, |cap| cap / 8));
         QUIET_US + entities as u64 * QUIET_BYTES * 1_000_000 / rate.max(1)
     }
 }

@@ -278,7 +278,9 @@ impl Sight {
         let (tags, place) = (truth.tags_at(frame, entity), truth.place_at(frame, entity));
         let centres = self.index(tick).and_then(|index| self.centres(index));
         let (view, owner) = (moment.view, moment.owner);
-        format!("its tags are {tags:b}, it is at {place:?}; {view:?} of owner {owner:?} is centred at {centres:?}")
+        format!(
+            "its tags are {tags:b}, it is at {place:?}; {view:?} of owner {owner:?} is centred at {centres:?}"
+        )
     }
 
     /// The most that may be said of somebody over the ticks in which the relay may have looked at it last before `tick`,
@@ -399,11 +401,7 @@ impl Sight {
 
     /// Who must be shown at a tick.
     #[must_use]
-    pub fn verdicts(
-        &self,
-        truth: &Truth,
-        frame: &FrameFact,
-    ) -> HashMap<Entity, Verdict, EntityHasher> {
+    pub fn verdicts(&self, truth: &Truth, frame: &FrameFact) -> HashMap<Entity, Verdict, EntityHasher> {
         truth
             .living_at(frame)
             .map(|entity| (entity, self.judge(truth, frame.tick, entity)))

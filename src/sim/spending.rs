@@ -41,7 +41,9 @@ impl Spending {
             return None;
         }
         let within = self.within;
-        Some(format!("{within} bytes were sent within a second, more than {bound}"))
+        Some(format!(
+            "{within} bytes were sent within a second, more than {bound}"
+        ))
     }
 }
 
@@ -55,7 +57,11 @@ mod tests {
         let bound = budget.bytes_per_s + budget.burst_bytes + BESIDE_BYTES;
         assert_eq!(spending.observe(0, bound - 1, budget), None);
         assert_eq!(spending.observe(999_999, bound, budget), None);
-        assert_eq!(spending.observe(1_000_000, bound + 400, budget), None, "the first is a second ago");
+        assert_eq!(
+            spending.observe(1_000_000, bound + 400, budget),
+            None,
+            "the first is a second ago"
+        );
         assert!(spending.observe(1_500_000, 3 * bound, budget).is_some());
         assert_eq!(spending.observe(1_600_000, 3 * bound + 9, budget), None);
         assert!(spending.most > bound);

@@ -42,7 +42,11 @@ pub struct Means {
 impl Means {
     /// The longest that one of `members` may wait.
     #[must_use]
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss
+    )]
     pub fn bound_us(&self, members: usize) -> u64 {
         let loss = self.loss.clamp(0.01, 0.9);
         let mut tries = 1.0;
@@ -113,7 +117,10 @@ mod tests {
             let behind = [(waits, Tick(7)), (comes, Tick(step))];
             named.extend(starvation.look(clock_us, behind.into_iter(), 3_000_000));
         }
-        assert!(!named.is_empty() && named.iter().all(|(entity, _)| *entity == waits), "{named:?}");
+        assert!(
+            !named.is_empty() && named.iter().all(|(entity, _)| *entity == waits),
+            "{named:?}"
+        );
         assert!(starvation.worst_us > 3_000_000);
     }
 }

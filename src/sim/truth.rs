@@ -179,14 +179,19 @@ impl Truth {
         for ((to, axis), q) in place.iter_mut().zip(&schema.position).zip(motion.position) {
             *to = axis.min + axis.step * f64::from(q);
         }
-        let within = place.iter().all(|metres| metres.abs() * 100.0 <= f64::from(i32::MAX));
+        let within = place
+            .iter()
+            .all(|metres| metres.abs() * 100.0 <= f64::from(i32::MAX));
         within.then_some(place)
     }
 
     /// True when the id of an entity is another life's now.
     #[must_use]
     pub fn is_replaced(&self, entity: Entity) -> bool {
-        let current = self.streams.back().and_then(|stream| stream.current.get(&entity.id));
+        let current = self
+            .streams
+            .back()
+            .and_then(|stream| stream.current.get(&entity.id));
         current.is_some_and(|other| *other != entity)
     }
 

@@ -49,7 +49,13 @@ impl Whole {
     }
 
     /// Looks at everything, if it is time.
-    pub fn look(&mut self, now_us: u64, client: &Client, oracle: &Oracle<'_>, figures: &mut Figures) -> Vec<String> {
+    pub fn look(
+        &mut self,
+        now_us: u64,
+        client: &Client,
+        oracle: &Oracle<'_>,
+        figures: &mut Figures,
+    ) -> Vec<String> {
         let since_us = now_us - self.looked_at_us;
         let newest = client.newest().filter(|_| since_us >= LOOK_US);
         let truth = oracle.truth;
@@ -97,7 +103,8 @@ impl Whole {
                 Fact::Alive(expected) => expected,
                 _ => return false,
             };
-            !is_right(record, expected, owner) && sight.judge(truth, frame.tick, record.entity) == Verdict::Must
+            !is_right(record, expected, owner)
+                && sight.judge(truth, frame.tick, record.entity) == Verdict::Must
         });
         let bound_us = means.bound_us(client.display().live());
         let behind = behind.map(|(_, record, as_of)| (record.entity, as_of));
@@ -142,7 +149,11 @@ impl Whole {
             }
         }
         let musts = verdicts.iter().filter(|(_, verdict)| **verdict == Verdict::Must);
-        behind.extend(musts.map(|(entity, _)| *entity).filter(|entity| !shown.contains(entity)));
+        behind.extend(
+            musts
+                .map(|(entity, _)| *entity)
+                .filter(|entity| !shown.contains(entity)),
+        );
         figures.looks += 1;
         figures.looks_behind += u64::from(!behind.is_empty());
         figures.looks_undead += u64::from(!still.is_empty());
@@ -182,8 +193,16 @@ impl Whole {
     }
 
     /// The end: links were clean long enough, so everything that is to be seen must be shown, and nothing else.
-    pub fn end(&self, client: &Client, sight: Option<&Sight>, truth: &Truth, figures: &mut Figures) -> Vec<String> {
-        let Some(frame) = truth.newest() else { return Vec::new() };
+    pub fn end(
+        &self,
+        client: &Client,
+        sight: Option<&Sight>,
+        truth: &Truth,
+        figures: &mut Figures,
+    ) -> Vec<String> {
+        let Some(frame) = truth.newest() else {
+            return Vec::new();
+        };
         let Some(sight) = sight else {
             return vec!["the relay has never served this client".to_owned()];
         };
@@ -225,9 +244,14 @@ impl Whole {
                 "entity {entity} is shown at the end and is not to be seen: {fact:?}; {why}"
             ));
         }
-        if client.newest().is_none_or(|newest| newest.server_us != frame.server_us) {
+        if client
+            .newest()
+            .is_none_or(|newest| newest.server_us != frame.server_us)
+        {
             let (newest, tick) = (client.newest(), frame.tick);
-            found.push(format!("the newest snapshot is {newest:?}, not one of the time of {tick}"));
+            found.push(format!(
+                "the newest snapshot is {newest:?}, not one of the time of {tick}"
+            ));
         }
         found
     }

@@ -176,7 +176,7 @@ fn every_key_is_in_the_list_and_has_a_wish() {
         .map(|(key, _)| key)
         .collect();
     assert_eq!(keys, KEYS);
-    assert!(KEYS.iter().all(|key| wish_of(key).is_some()));
+    assert!(KEYS.iter().all(|key| bounds::wish_of(key).is_some()));
     let mut other = RelaySettings::default();
     (other.log, other.sessions_max) = ("debug".to_owned(), 7);
     assert_eq!(RelaySettings::default().changed(&other), ["sessions_max", "log"]);

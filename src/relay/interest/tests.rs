@@ -68,7 +68,11 @@ fn ctl1_who_left_before_the_first_base_is_not_forgotten() {
     };
     interest.forget_left_by(None, &second);
     interest.forget_left_by(Some(&sparse(1)), &second);
-    assert_eq!(interest.left().len(), 1, "shown by what was sent after tick 1, perhaps");
+    assert_eq!(
+        interest.left().len(),
+        1,
+        "shown by what was sent after tick 1, perhaps"
+    );
     interest.forget_left_by(Some(&sparse(2)), &second);
     assert_eq!(interest.left(), []);
 }

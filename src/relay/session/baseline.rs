@@ -37,12 +37,10 @@ impl Session {
         let best = if self.whole {
             usable.max_by_key(|held| age(held.held))
         } else {
-            let progress = |table: &Table| {
-                match &self.interest {
-                    _ if table.is_complete() => usize::MAX,
-                    Some(interest) => table.members_in(interest, arena),
-                    None => table.members(arena),
-                }
+            let progress = |table: &Table| match &self.interest {
+                _ if table.is_complete() => usize::MAX,
+                Some(interest) => table.members_in(interest, arena),
+                None => table.members(arena),
             };
             // To count members costs a walk over the world: of the newest few, more than an honest client lets wait.
             let mut ages = [u32::MAX; WINDOW_SLOTS];

@@ -1,0 +1,42 @@
+//! Bounds of the settings that are numbers, by their key, and what to give for each key.
+
+use std::ops::RangeInclusive;
+
+use crate::limits::{self, DATAGRAM_MAX, SHARDS_MAX, UPSTREAM_TOKEN_MAX};
+use crate::node::number::wish;
+use crate::state::view::ViewError;
+
+pub(super) const SHARDS: RangeInclusive<usize> = 1..=SHARDS_MAX;
+pub(super) const SESSIONS_MAX: RangeInclusive<usize> = 1..=limits::SESSIONS_MAX;
+pub(super) const BUDGET_BYTES_PER_S: RangeInclusive<u64> = 4_000..=1_000_000_000;
+pub(super) const BUDGET_BURST_BYTES: RangeInclusive<u64> = DATAGRAM_MAX as u64..=64 << 20;
+pub(super) const EGRESS_BYTES_PER_S: RangeInclusive<u64> = 0..=1_000_000_000_000;
+pub(super) const TIER_CELL_M: RangeInclusive<u32> = 1..=100_000;
+pub(super) const TIER_ENTITIES: RangeInclusive<u32> = 0..=1_000_000;
+pub(super) const RECEIVE_BUFFER_BYTES: RangeInclusive<usize> = 64 << 10..=1 << 30;
+pub(super) const SEND_BUFFER_BYTES: RangeInclusive<usize> = 64 << 10..=1 << 30;
+pub(super) const DRAIN_DEADLINE_S: RangeInclusive<u64> = 1..=3600;
+
+/// What to give for a key.
+pub(super) fn wish_of(key: &str) -> Option<String> {
+    Some(match key {
+        "listen" => "give an address such as \"0.0.0.0:7777\"".to_owned(),
+        "admin" => "give an address such as \"127.0.0.1:8000\"".to_owned(),
+        "upstream" => "give a text such as \"origin.example:7700\"".to_owned(),
+        "upstream_token" => format!("give a text of at most {UPSTREAM_TOKEN_MAX} bytes"),
+        "shards" => wish("a whole number", &SHARDS),
+        "sessions_max" => wish("a whole number", &SESSIONS_MAX),
+        "budget_bytes_per_s" => wish("a whole number", &BUDGET_BYTES_PER_S),
+        "budget_burst_bytes" => wish("a whole number", &BUDGET_BURST_BYTES),
+        "egress_bytes_per_s" => wish("a whole number", &EGRESS_BYTES_PER_S),
+        "tier_cell_m" => wish("a whole number", &TIER_CELL_M),
+        "tier_dense" | "tier_crowded" => wish("a whole number", &TIER_ENTITIES),
+        "view" => ViewError.to_string(),
+        "receive_buffer_bytes" => wish("a whole number", &RECEIVE_BUFFER_BYTES),
+        "send_buffer_bytes" => wish("a whole number", &SEND_BUFFER_BYTES),
+        "drain_deadline_s" => wish("a whole number", &DRAIN_DEADLINE_S),
+        "log" => "give a level or filter such as \"info\"".to_owned(),
+        "log_format" => "give \"human\" or \"json\"".to_owned(),
+        _ => return None,
+    })
+}
