@@ -29,6 +29,8 @@ fn plan(trace: &str, link: ImpairmentSettings) -> Plan {
         down: link,
         up: link,
         seed: 1,
+        view: None,
+        input_hz: 0.0,
         thresholds: vec!["mismatches==0".to_owned(), "records_checked>100".to_owned()],
     }
 }

@@ -13,10 +13,11 @@ use ackline::sequence::Tick;
 use ackline::state::Frame;
 use ackline::state::digest::Digest;
 use ackline::state::entity::Entity;
+use ackline::state::player::{Directive, Order, PlayerEvent};
 use ackline::state::record::{Motion, Record};
 use ackline::state::rotation::Rotation;
 use ackline::state::schema::Schema;
-use ackline::state::update::{Despawn, Event, ExtraUpdate, Observation, Spawn, TickUpdate};
+use ackline::state::update::{Despawn, Event, ExtraUpdate, Observation, Spawn, TagUpdate, TickUpdate};
 use ackline::state::world::World;
 use ackline::upstream::message::{FromOrigin, Hello, Refuse, RefuseCode, Subscribe, ToOrigin};
 use ackline::upstream::splitter::Splitter;
@@ -89,7 +90,8 @@ fn at_the_relay(tape: &mut Tape<'_>) {
             }
             4 => framed(tape.block(600)),
             5 => tape.block(300).to_vec(),
-            6 => match tape.below(4) {
+            6 => match tape.below(5) {
+                4 => encoded(&FromOrigin::Directives(directives(tape))),
                 0 => vec![3, 0, 0, 0, 0x80 | tape.u8(), 1, 2],
                 1 => encoded(&FromOrigin::End),
                 2 => {
@@ -366,6 +368,11 @@ fn update(
         let about = tape.one_in(2).then(|| entity(tape));
         let payload = tape.block(30).to_vec();
         let kind = tape.u16();
+        let tags = tape.u32();
+        update.tags.push(TagUpdate {
+            entity: entity(tape),
+            tags,
+        });
         update.events.push(Event {
             kind,
             critical: tape.one_in(2),
@@ -375,6 +382,54 @@ fn update(
         });
     }
     update
+}
+
+fn directives(tape: &mut Tape<'_>) -> Vec<Directive> {
+    let count = 1 + tape.below(4);
+    let one = |tape: &mut Tape<'_>| Directive {
+        player: u64::from(tape.below(4)),
+        order: match tape.below(3) {
+            0 => Order::Assign {
+                entity: tape.one_in(2).then(|| Entity {
+                    id: tape.below(8),
+                    generation: tape.below(3),
+                }),
+                view: tape.one_in(2).then(|| "radius".parse().unwrap()),
+            },
+            1 => Order::Message {
+                kind: tape.u16(),
+                payload: tape.block(60).to_vec(),
+            },
+            _ => Order::Processed(tape.u32()),
+        },
+    };
+    (0..count).map(|_| one(tape)).collect()
+}
+
+fn player_events(tape: &mut Tape<'_>) -> Vec<PlayerEvent> {
+    let count = 1 + tape.below(6);
+    let one = |tape: &mut Tape<'_>| {
+        let player = u64::from(tape.below(4));
+        match tape.below(5) {
+            0 => PlayerEvent::Joined(player),
+            1 => PlayerEvent::Left(player),
+            2 => PlayerEvent::InputsLost {
+                player,
+                first: 1 + tape.below(50),
+                count: 1 + tape.below(5),
+            },
+            3 => PlayerEvent::Camera {
+                player,
+                position: [tape.u32(); 3],
+            },
+            _ => PlayerEvent::Input {
+                player,
+                sequence: 1 + tape.below(60),
+                payload: tape.block(60).to_vec(),
+            },
+        }
+    };
+    (0..count).map(|_| one(tape)).collect()
 }
 
 fn observed(tape: &mut Tape<'_>, schema: &Schema, server_us: u64) -> Motion {
@@ -412,7 +467,14 @@ fn at_the_origin(tape: &mut Tape<'_>) {
         now_us += 10_000 * u64::from(tape.u8());
         let id = tape.pick(&ids).unwrap();
         let mut said = Vec::new();
-        match tape.below(8) {
+        match tape.below(10) {
+            8 => ToOrigin::Players(player_events(tape)).encode(&mut said),
+            9 => {
+                for directive in directives(tape) {
+                    subscribers.direct(id, directive);
+                }
+                while tape.one_in(3) && subscribers.next_player_event().is_some() {}
+            }
             0 => {
                 let right = !tape.one_in(4);
                 let token = if right {

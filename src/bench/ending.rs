@@ -1,18 +1,20 @@
-//! What a client shows at the end of a run, compared with the whole world.
+//! What a client shows at the end of a run, compared with what it should see of the world.
 //!
-//! By then the links were clean for a second, so every living entity must be shown with the origin's record. One that
+//! By then the links were clean for a second, so every living entity in its view must be shown with the origin's record. One that
 //! changed within that second may still wait for its turn: then its record must have been true when it came.
 
-use std::collections::HashSet;
-
-use super::truth::{SlotHints, TruthReader};
+use super::likeness::origin_of;
+use super::sight::{Sees, Sight, place_of};
+use super::places::SlotHints;
+use super::truth::{TruthFrame, TruthReader};
 use crate::client::session::Client;
-use crate::state::entity::Entity;
-use crate::state::frame::Frame;
 use crate::state::record::{Motion, Record};
+use crate::state::slots::{Slot, SlotSet};
 
 /// How old a record may be at the end where its entity has changed since, server microseconds.
 const CLEAN_US: u64 = 1_000_000;
+/// The same of the client's own entity, whose motion comes in its table every two seconds only (SPEC DEC10).
+const OWN_US: u64 = 2_500_000;
 
 /// The longest description of a difference, in characters: a line of a summary stays readable.
 const WORDS_MAX: usize = 140;
@@ -24,80 +26,119 @@ pub struct EndCheck {
     pub missing: u64,
     /// Entities shown that are not there.
     pub extra: u64,
+    /// Entities shown that the view does not allow.
+    pub leaks: u64,
     /// One of the missing ones in words.
     pub missing_example: String,
     /// One of those that are not there in words.
     pub extra_example: String,
+    /// One of those that leaked in words.
+    pub leak_example: String,
 }
 
 impl EndCheck {
-    /// Both together.
+    /// All together.
     #[must_use]
     pub fn faults(&self) -> u64 {
-        self.missing + self.extra
+        self.missing + self.extra + self.leaks
     }
 }
 
-/// Compares what `client` shows with `frame`, the world of `stream` at its newest snapshot's time.
+/// Compares what `client` shows with the frame of its newest snapshot's time. Who is in view for sure must be shown, who
+/// is out of it must not.
 #[must_use]
 pub fn end_check(
     reader: &TruthReader,
     hints: &mut SlotHints,
-    stream: u32,
-    frame: &Frame,
+    truth: &TruthFrame,
+    sight: &mut Sight,
     client: &Client,
 ) -> EndCheck {
     let mut check = EndCheck::default();
-    let (display, server_us) = (client.display(), frame.server_us);
-    let mut right = 0;
+    let (display, frame) = (client.display(), &truth.frame);
+    let own = sight.assigned().and_then(|assigned| assigned.entity);
+    let outlook = sight
+        .is_bounded()
+        .then(|| sight.outlook(reader, truth, crate::net::clock::monotonic_us()));
+    let sees = |slot: Slot, record: &Record| {
+        outlook.as_ref().map_or(Sees::Surely, |outlook| {
+            let place = place_of(&frame.schema, record);
+            outlook.sees(record.entity, frame.tags(slot), place)
+        })
+    };
+    let mut shown = SlotSet::default();
     for (slot, record, _) in display.records() {
-        let Some(truth) = hints.record(frame, slot, record.entity) else {
+        let Some((at, found)) = hints.place(frame, slot, record.entity) else {
             check.extra += 1;
             check.extra_example = format!(
                 "entity {} is shown at {} and does not live",
                 record.entity,
-                seconds(server_us)
+                seconds(frame.server_us)
             );
             continue;
         };
-        // It may have changed within the clean time and wait for its turn; then it must have been true itself.
-        let as_of_us = display.known(slot).map_or(0, |known| known.as_of_us);
-        let recent = as_of_us + CLEAN_US >= server_us;
-        let mut then = || {
-            let mut frames = reader.at(stream, as_of_us);
-            frames.any(|truth| hints.record(&truth.frame, slot, record.entity) == Some(&record))
-        };
-        if *truth == record || (recent && then()) {
-            right += 1;
-        } else {
-            check.missing_example = clipped(format!(
-                "entity {} is shown as of {}, the origin's newest is of {} and differs in {}",
+        shown.insert(at);
+        if sees(at, found) == Sees::Never {
+            check.leaks += 1;
+            check.leak_example = format!(
+                "entity {} is shown at {}, which its view does not allow",
                 record.entity,
-                seconds(as_of_us),
-                seconds(newest_us(truth)),
-                fields(&record, truth)
-                    .map(|(name, ..)| name)
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            ));
+                seconds(frame.server_us)
+            );
+        }
+        let as_of_us = display.known(slot).map_or(0, |known| known.as_of_us);
+        // The owner's motion comes beside the snapshots.
+        let is_own = own == Some(record.entity);
+        if !is_right(reader, hints, truth, slot, &record, (as_of_us, is_own)) {
+            check.missing += 1;
+            check.missing_example = stale(&record, found, as_of_us);
         }
     }
-    check.missing = (frame.live() as u64).saturating_sub(right);
-    if check.missing > 0 && check.missing_example.is_empty() {
-        let shown: HashSet<Entity> = display.records().map(|(_, record, _)| record.entity).collect();
-        let absent = frame
-            .records()
-            .find(|(_, record)| !shown.contains(&record.entity));
-        check.missing_example = absent.map_or(String::new(), |(_, record)| {
-            format!(
+    let absent = frame
+        .records()
+        .filter(|(slot, record)| !shown.contains(*slot) && sees(*slot, record) == Sees::Surely);
+    for (_, record) in absent {
+        check.missing += 1;
+        if check.missing_example.is_empty() {
+            check.missing_example = format!(
                 "entity {} is not shown at {}, the origin has it since {}",
                 record.entity,
-                seconds(server_us),
+                seconds(frame.server_us),
                 seconds(record.born_us)
-            )
-        });
+            );
+        }
     }
     check
+}
+
+/// Whether what is shown is the newest, or changed within the clean time and was true itself.
+fn is_right(
+    reader: &TruthReader,
+    hints: &mut SlotHints,
+    truth: &TruthFrame,
+    slot: Slot,
+    record: &Record,
+    (as_of_us, is_own): (u64, bool),
+) -> bool {
+    if origin_of(reader, hints, truth, slot, record).is_some() {
+        return true;
+    }
+    let recent_us = if is_own { OWN_US } else { CLEAN_US };
+    let is_recent = as_of_us + recent_us >= truth.server_us();
+    let mut then = reader.at(truth.stream, as_of_us);
+    is_recent && then.any(|then| origin_of(reader, hints, then, slot, record).is_some())
+}
+
+/// A record that is older than it may be, in words.
+fn stale(record: &Record, truth: &Record, as_of_us: u64) -> String {
+    let names: Vec<&str> = fields(record, truth).map(|(name, ..)| name).collect();
+    clipped(format!(
+        "entity {} is shown as of {}, the origin's newest is of {} and differs in {}",
+        record.entity,
+        seconds(as_of_us),
+        seconds(newest_us(truth)),
+        names.join(", ")
+    ))
 }
 
 /// When a record changed last, as far as it tells.
@@ -174,6 +215,7 @@ fn clipped(text: String) -> String {
 mod tests {
     use super::*;
     use crate::limits::EXTRA_FIELDS_MAX;
+    use crate::state::entity::Entity;
     use crate::state::rotation::Rotation;
 
     fn record() -> Record {

@@ -10,9 +10,10 @@ use ring::rand::SecureRandom;
 use super::ending::EndCheck;
 use super::marks::{Marks, PartTaken};
 use super::oracle::Oracle;
+use super::player::Player;
 use super::series::Series;
 use super::surroundings::{Surroundings, mix, open_socket, send};
-use super::tally::add_links;
+use super::trail::{EventTrail, Hearing};
 use super::view::View;
 use crate::client::inbox::ClientEvent;
 use crate::client::session::{Client, SessionState};
@@ -52,6 +53,7 @@ pub struct Member {
     client: Client,
     view: View,
     watched: bool,
+    player: Player,
     links: Option<(Link, Link)>,
     phase: Phase,
     heard_us: u64,
@@ -86,6 +88,7 @@ impl Member {
             client: Client::new(around.settings.clone(), [0; 16], start_us),
             view: View::new(index, watched),
             watched,
+            player: Player::new(seed, around.input_hz),
             links,
             phase: Phase::Waiting(start_us),
             heard_us: start_us,
@@ -115,9 +118,9 @@ impl Member {
         self.phase == Phase::Running && self.marks.complete
     }
 
-    /// When it needs a turn without a datagram.
+    /// When it needs a turn without a datagram. No input is pushed from `clean_us` on.
     #[must_use]
-    pub fn due_us(&self) -> u64 {
+    pub fn due_us(&self, clean_us: u64) -> u64 {
         let links = self
             .links
             .as_ref()
@@ -133,7 +136,12 @@ impl Member {
                 } else {
                     u64::MAX
                 };
-                self.client.next_timer().min(patience).min(links)
+                let play = if self.is_in_session() && self.marks.joined {
+                    self.player.due_us(clean_us)
+                } else {
+                    u64::MAX
+                };
+                self.client.next_timer().min(patience).min(play).min(links)
             }
             Phase::Leaving => self.client.next_timer().min(links),
         }
@@ -197,9 +205,19 @@ impl Member {
             self.begin(now_us, around);
         }
         self.take_links(now_us, around);
+        self.play(now_us, around);
         self.speak(now_us, around);
         self.hear_events(now_us, around);
         self.look_at_session(now_us, around);
+    }
+
+    /// Pushes inputs and moves the camera, in a session that has begun.
+    fn play(&mut self, now_us: u64, around: &mut Surroundings) {
+        if self.phase == Phase::Running && self.is_in_session() && self.marks.joined {
+            let (reader, sight) = (around.oracle.reader(), &mut self.view.sight);
+            self.player
+                .turn(now_us, around.clean_us, &mut self.client, sight, reader);
+        }
     }
 
     fn begin(&mut self, now_us: u64, around: &mut Surroundings) {
@@ -210,6 +228,7 @@ impl Member {
         }
         self.client = Client::new(around.settings.clone(), nonce, now_us);
         self.view = View::new(self.index, self.watched);
+        self.player = Player::new(self.seed, around.input_hz);
         self.phase = Phase::Running;
         (self.heard_us, self.refused) = (now_us, false);
         self.shown_us = None;
@@ -310,6 +329,7 @@ impl Member {
             now_us,
             &mut tally.series,
         );
+        self.player.look(&self.client, &self.view, oracle);
         if now_us >= self.table_us && !late {
             self.check_table(now_us, oracle);
         }
@@ -322,22 +342,54 @@ impl Member {
         };
         if let Some((_, table)) = self.client.tables().find(|(held, _)| held.id == newest.id) {
             oracle.check_table(&self.view, table, newest.server_us);
+            oracle.check_shown(&mut self.view, &self.client, now_us);
             self.table_us = now_us + TABLE_CHECK_US;
         }
     }
 
     fn hear_events(&mut self, now_us: u64, around: &mut Surroundings) {
+        let newest_us = self.client.newest().map_or(0, |newest| newest.server_us);
         while let Some(event) = self.client.poll_event() {
-            if let ClientEvent::World(event) = event
-                && !around.oracle.is_blind()
-            {
-                self.view.trail.take(now_us, event);
+            match event {
+                ClientEvent::World(event) if !around.oracle.is_blind() => {
+                    self.view.trail.take(now_us, event);
+                }
+                ClientEvent::ViewComplete => self.view.complete(newest_us),
+                ClientEvent::Assigned(assigned) => {
+                    let stream = self.client.stream_epoch();
+                    self.view.sight.tell(stream, newest_us, assigned);
+                }
+                ClientEvent::Tier(tier) => self.view.sight.tell_tier(tier),
+                ClientEvent::InputsLost { count, .. } => self.player.lose(count),
+                ClientEvent::World(_)
+                | ClientEvent::Connected
+                | ClientEvent::StreamChanged(_)
+                | ClientEvent::UpstreamStale(_)
+                | ClientEvent::Directed(_)
+                | ClientEvent::Closed(_) => {}
             }
         }
-        let (stream, tally) = (self.view.stream(), &mut around.tally);
-        self.view
-            .trail
-            .settle(now_us, stream, around.oracle.reader(), &mut tally.series);
+        let (trail, mut hearing) = self.hearing(now_us, newest_us, around);
+        trail.settle(&mut hearing);
+    }
+
+    fn hearing<'a>(
+        &'a mut self,
+        now_us: u64,
+        newest_us: u64,
+        around: &'a mut Surroundings,
+    ) -> (&'a mut EventTrail, Hearing<'a>) {
+        let stream = self.view.stream();
+        let View { trail, sight, .. } = &mut self.view;
+        let hearing = Hearing {
+            now_us,
+            newest_us,
+            stream,
+            sight,
+            reader: around.oracle.reader(),
+            series: &mut around.tally.series,
+        };
+        (trail, hearing)
     }
 
     /// Ends what is over: a session that was closed, a relay that is gone, a client that left.
@@ -354,7 +406,7 @@ impl Member {
                 }
             }
             (Phase::Leaving, SessionState::Closed(_)) => {
-                self.retire(now_us, None, around);
+                self.retire(now_us, None, false, around);
                 // A newcomer comes from another port.
                 if let Ok(socket) = open_socket(around.relay) {
                     (self.socket, self.socket_is_new) = (socket, true);
@@ -370,7 +422,7 @@ impl Member {
         *around.tally.endings.entry(reason).or_default() += 1;
         // An attempt that was denied was no session.
         around.tally.reconnects += u64::from(self.client.statistics().connected_us.is_some());
-        self.retire(now_us, None, around);
+        self.retire(now_us, None, false, around);
         let (least, most) = BACK_OFF_US;
         self.phase = Phase::Waiting(now_us + least + mix(self.seed ^ now_us) % (most - least));
     }
@@ -386,70 +438,6 @@ impl Member {
         self.turn(now_us, around);
         true
     }
-
-    /// Takes over what the client counted; the session is over.
-    fn retire(&mut self, now_us: u64, log_end: Option<u64>, around: &mut Surroundings) {
-        if let Some(since_us) = self.client.statistics().connected_us {
-            around.tally.session_us += now_us.saturating_sub(since_us);
-        }
-        around.tally.retire(&self.client);
-        let events = self.view.trail.finish(log_end);
-        around.tally.events.add(&events);
-    }
-
-    /// The links become clean; what is under way keeps its time.
-    pub fn clean(&mut self) {
-        if let Some((down, up)) = &mut self.links {
-            down.set_settings(ImpairmentSettings::default());
-            up.set_settings(ImpairmentSettings::default());
-        }
-        self.end = None;
-    }
-
-    /// Compares what is shown with the world, until that is found whole once.
-    pub fn check_end(&mut self, oracle: &mut Oracle) {
-        if self.end.as_ref().is_some_and(|end| end.faults() == 0) || !self.is_in_session() {
-            return;
-        }
-        self.end = oracle.check_end(&self.view, &self.client).or(self.end.take());
-    }
-
-    /// The run is over: counts what there is and says goodbye.
-    pub fn finish(&mut self, now_us: u64, around: &mut Surroundings) {
-        if self.phase == Phase::Running && self.is_in_session() && self.marks.joined {
-            around.tally.connected += 1;
-            match &self.end {
-                Some(end) => {
-                    around.tally.missing_at_end += end.missing;
-                    around.oracle.settle_end(&self.view, end);
-                }
-                None if around.oracle.is_blind() => {}
-                None => around.tally.unchecked += self.client.display().live() as u64,
-            }
-        }
-        if !matches!(self.phase, Phase::Waiting(_)) {
-            // What came last may have been ahead of the truth.
-            let stream = self.view.stream();
-            self.view
-                .trail
-                .settle(now_us, stream, around.oracle.reader(), &mut around.tally.series);
-            let newest_us = self.client.newest().map_or(0, |newest| newest.server_us);
-            let (now_ago_us, newest_ago_us) = (
-                now_us.saturating_sub(UNDER_WAY_US),
-                newest_us.saturating_sub(UNDER_WAY_US),
-            );
-            let reader = around.oracle.reader();
-            let log_end = self
-                .view
-                .stream()
-                .map(|stream| reader.events_until(stream, now_ago_us, newest_ago_us));
-            self.retire(now_us, log_end, around);
-            self.client.leave(now_us);
-            self.speak(now_us, around);
-        }
-        if let Some((down, up)) = &self.links {
-            add_links(&mut around.tally.down_links, &down.counts());
-            add_links(&mut around.tally.up_links, &up.counts());
-        }
-    }
 }
+
+mod ending;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::report::{LinkFigures, Reasons, Relay, Report};
+use super::report::{Inputs, LinkFigures, Reasons, Relay, Report};
 use super::series::SeriesSet;
 
 /// Adds reports into one, in order.
@@ -146,6 +146,7 @@ fn add(sum: &mut Report, report: &Report) {
     truth.mismatches += more.mismatches;
     truth.missing_at_end += more.missing_at_end;
     truth.leaks += more.leaks;
+    truth.views_unlike += more.views_unlike;
     truth.unchecked += more.unchecked;
     truth.at_seams += more.at_seams;
     truth.examples.extend(more.examples.iter().cloned());
@@ -159,6 +160,7 @@ fn add(sum: &mut Report, report: &Report) {
     events.duplicated += more.duplicated;
     events.out_of_order += more.out_of_order;
     events.unknown += more.unknown;
+    add_inputs(&mut sum.inputs, &report.inputs);
     sum.digest.checked += report.digest.checked;
     sum.digest.mismatches += report.digest.mismatches;
     sum.digest.healed += report.digest.healed;
@@ -178,6 +180,24 @@ fn add(sum: &mut Report, report: &Report) {
         if !sum.thresholds.contains(threshold) {
             sum.thresholds.push(threshold.clone());
         }
+    }
+}
+
+fn add_inputs(sum: &mut Inputs, more: &Inputs) {
+    let pairs = [
+        (&mut sum.sent, more.sent),
+        (&mut sum.delivered, more.delivered),
+        (&mut sum.duplicated, more.duplicated),
+        (&mut sum.out_of_order, more.out_of_order),
+        (&mut sum.wrong, more.wrong),
+        (&mut sum.reported_lost, more.reported_lost),
+        (&mut sum.cut_off, more.cut_off),
+        (&mut sum.missing, more.missing),
+        (&mut sum.wrong_processed, more.wrong_processed),
+        (&mut sum.owners_checked, more.owners_checked),
+    ];
+    for (known, more) in pairs {
+        *known = sum_known(*known, more);
     }
 }
 

@@ -10,16 +10,21 @@
 
 pub mod ending;
 pub mod farewell;
+pub mod inputs;
+pub mod likeness;
 mod marks;
 pub mod member;
 pub mod merge;
 pub mod oracle;
+pub mod places;
+pub mod player;
 pub mod preflight;
 pub mod report;
 pub mod run;
 pub mod scrape;
 pub mod series;
 pub mod settings;
+pub mod sight;
 pub mod source;
 pub mod stage;
 pub mod summary;

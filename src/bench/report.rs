@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::series::{Buckets, Series, SeriesSet};
+use super::series::{Buckets, STARVATION_BY_TIER, Series, SeriesSet};
 
 /// A count by reason.
 pub type Reasons = BTreeMap<String, u64>;
@@ -39,6 +39,16 @@ impl Spread {
     }
 }
 
+/// How long entities wait for their next record; that of some clients of each thread.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Starvation {
+    /// Of all.
+    #[serde(flatten)]
+    pub all: Spread,
+    /// By rate tier: every tick, every second, every fourth.
+    pub by_tier: [Spread; STARVATION_BY_TIER.len()],
+}
+
 /// A whole report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -68,8 +78,9 @@ pub struct Report {
     pub window: Window,
     /// Between shown snapshots at a client.
     pub gap_ms: Spread,
-    /// Change at the origin to that entity's next record at the client.
-    pub starvation_ms: Spread,
+    /// First change at the origin that a client has not got to the snapshot with that entity's next record, in server
+    /// time.
+    pub starvation_ms: Starvation,
     /// Events of the world.
     pub events: Events,
     /// Inputs of players.
@@ -217,8 +228,10 @@ pub struct TruthChecks {
     pub mismatches: u64,
     /// Entities that should be in view at the end and are not.
     pub missing_at_end: u64,
-    /// Records of entities outside the view.
+    /// Records of, events about and members shown that are outside of their client's view.
     pub leaks: u64,
+    /// Clients whose view at the end is not the one that `--view` names.
+    pub views_unlike: u64,
     /// Records whose tick of the origin's never came to be compared with.
     pub unchecked: u64,
     /// Records of ticks that a restarted origin sent to the relay before the bench's own subscription was back, and
@@ -248,7 +261,8 @@ pub struct Window {
 /// Events of the world.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Events {
-    /// That clients should have got: from the first one each got to the last.
+    /// That clients should have got: of what they see for sure, from their first complete view to shortly before the end;
+    /// and those they got beside that.
     pub sent: u64,
     /// Delivered.
     pub delivered: u64,
@@ -260,19 +274,36 @@ pub struct Events {
     pub unknown: u64,
     /// Origin publish to delivery.
     pub late_ms: Spread,
+    /// The same of critical ones.
+    pub critical_late_ms: Spread,
 }
 
-/// Inputs of players; null while no client sends any.
+/// Inputs of players; null while no client sends any, and what only an origin of this process can tell is null with
+/// another's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Inputs {
-    /// Sent.
+    /// Pushed by clients.
     pub sent: Option<u64>,
-    /// Delivered to the origin.
+    /// Delivered to the origin, each once.
     pub delivered: Option<u64>,
     /// Delivered again.
     pub duplicated: Option<u64>,
-    /// That the client was told are lost.
+    /// Passed over at the origin without a word, or delivered after a later one.
+    pub out_of_order: Option<u64>,
+    /// Delivered under another number than their client gave them.
+    pub wrong: Option<u64>,
+    /// That the relay said are lost; with another's origin, that clients were told of.
     pub reported_lost: Option<u64>,
+    /// Pushed in sessions that ended before the run: some may have been under way.
+    pub cut_off: Option<u64>,
+    /// Neither delivered nor reported lost nor cut off.
+    pub missing: Option<u64>,
+    /// Times an owner's state named an input that was not pushed yet, fewer than before, or at the end not the last.
+    pub wrong_processed: Option<u64>,
+    /// States of clients' own entities compared with the origin's.
+    pub owners_checked: Option<u64>,
+    /// A client's push to the origin has it, where the scene has no inputs of its own.
+    pub late_ms: Spread,
 }
 
 /// Table digests, as clients count them.
@@ -348,8 +379,11 @@ impl Report {
         self.clients.complete_ms = ms(Series::Complete);
         self.gap_ms = ms(Series::Gap);
         self.latency_ms = ms(Series::Latency);
-        self.starvation_ms = ms(Series::Starvation);
+        self.starvation_ms.all = ms(Series::Starvation);
+        self.starvation_ms.by_tier = STARVATION_BY_TIER.map(ms);
         self.events.late_ms = ms(Series::EventLate);
+        self.events.critical_late_ms = ms(Series::CriticalLate);
+        self.inputs.late_ms = ms(Series::InputLate);
         self.window.advance_ms = ms(Series::Advance);
         self.bench.late_ms = ms(Series::BenchLate);
         self.window.slots_in_use = Spread::of(set, Series::Slots, 1.0);
@@ -413,62 +447,4 @@ fn rounded(value: serde_json::Value) -> serde_json::Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The names scripts rely on are all there, known or not.
-    #[test]
-    fn every_promised_field_is_present() {
-        let report = Report::default();
-        let json: serde_json::Value =
-            serde_json::from_str(&report.to_json().expect("writes")).expect("is JSON");
-        let promised = [
-            "version command seconds seed impairment machine.cores machine.kernel",
-            "clients.requested clients.connected clients.lost clients.joined_ms.p50 clients.joined_ms.p99 clients.joined_ms.max",
-            "clients.complete_ms.p50 clients.complete_ms.p99 clients.complete_ms.max",
-            "origin.ticks origin.entities_max origin.hz",
-            "packets.sent packets.received packets.rejected packets.bytes packets.bytes_per_client_per_s",
-            "packets.bytes_per_packet.p50 packets.bytes_per_packet.p99 packets.bytes_per_packet.max",
-            "truth.tables_checked truth.records_checked truth.mismatches truth.missing_at_end truth.leaks",
-            "window.advances window.slots_in_use.p50 window.slots_in_use.p99 window.slots_in_use.max",
-            "window.withheld_ticks window.full_share window.advance_ms.p50 window.advance_ms.p99",
-            "gap_ms.p50 gap_ms.p99 gap_ms.max starvation_ms.p99 starvation_ms.max",
-            "events.sent events.delivered events.duplicated events.out_of_order events.late_ms.p50 events.late_ms.p99",
-            "inputs.sent inputs.delivered inputs.duplicated inputs.reported_lost",
-            "digest.checked digest.mismatches digest.healed fallbacks complete_records",
-            "latency_ms.p50 latency_ms.p99 latency_ms.max",
-            "relay.cpu_s relay.rss_bytes relay.packets_per_cpu_s relay.encode_ns_per_packet",
-            "relay.seal_ns_per_packet relay.send_ns_per_packet render attacks verdict.ok verdict.failed",
-        ];
-        for path in promised.iter().flat_map(|line| line.split(' ')) {
-            let pointer = format!("/{}", path.replace('.', "/"));
-            assert!(json.pointer(&pointer).is_some(), "{path} is missing");
-        }
-    }
-
-    #[test]
-    fn reports_survive_their_json() {
-        let mut set = SeriesSet::default();
-        (1..500).for_each(|value| set.record(Series::Latency, value * 40));
-        let mut report = Report {
-            seed: 7,
-            ..Report::default()
-        };
-        report.truth.given = true;
-        report.fallbacks = Some(Reasons::from([("lease_over".to_owned(), 2)]));
-        report.derive(&set);
-        let again: Report = serde_json::from_str(&report.to_json().expect("writes")).expect("reads");
-        assert_eq!((again.seed, &again.fallbacks), (7, &report.fallbacks));
-        assert_eq!(again.histograms, report.histograms);
-        assert_eq!(again.latency_ms.max, report.latency_ms.max);
-        assert!(
-            again
-                .verdict
-                .failed
-                .iter()
-                .any(|line| line.contains("records_checked")),
-            "{:?}",
-            again.verdict
-        );
-    }
-}
+mod tests;

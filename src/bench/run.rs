@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
+use super::inputs::InputCounts;
+use super::player::PlayerCounts;
 use super::preflight;
-use super::report::{LinkFigures, Report};
+use super::report::{Inputs, LinkFigures, Report};
 use super::series::SeriesSet;
 use super::settings::LoadFlags;
 use super::stage::Stage;
@@ -20,6 +22,7 @@ use crate::client::settings::ClientSettings;
 use crate::impairment::settings::ImpairmentSettings;
 use crate::net::clock::monotonic_us;
 use crate::node::origin::OriginSource;
+use crate::state::view::{Scope, View};
 
 /// Whose relay is loaded.
 #[derive(Clone, Debug)]
@@ -62,6 +65,11 @@ pub struct Plan {
     pub up: ImpairmentSettings,
     /// Seed of everything random.
     pub seed: u64,
+    /// The view that an origin of this process gives every client, and that clients must have been given; `None` where
+    /// another's origin may give any.
+    pub view: Option<View>,
+    /// Inputs each client pushes in a second.
+    pub input_hz: f64,
     /// Thresholds.
     pub thresholds: Vec<String>,
 }
@@ -81,6 +89,8 @@ impl Plan {
             down,
             up,
             seed: load.seed,
+            view: load.view,
+            input_hz: load.input_hz,
             thresholds: load.threshold.clone(),
         }
     }
@@ -120,6 +130,11 @@ const RAMP_S: f64 = 4.0;
 /// Clients that one thread serves well: at 20 snapshots a second some 25 us of work each.
 const CLIENTS_PER_THREAD: usize = 500;
 
+/// Clients of each thread whose entities are watched for how long they wait: those that see the whole world, and those
+/// that see some of it.
+const WATCHED: usize = 32;
+const WATCHED_BOUNDED: usize = 256;
+
 /// Runs a plan; `show` is told now and then how it stands.
 ///
 /// # Errors
@@ -149,6 +164,13 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
         down: plan.down,
         up: plan.up,
         seed: plan.seed,
+        input_hz: plan.input_hz,
+        view: plan.view,
+        watched: if plan.view.is_some_and(|view| view.scope != Scope::Whole) {
+            WATCHED_BOUNDED
+        } else {
+            WATCHED
+        },
     };
     let ticks_before = stage.log.as_ref().map(|log| log.pushed());
     let swarm = Swarm::start(&settings, stage.log.as_ref()).context("the bench cannot start its clients")?;
@@ -185,7 +207,12 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
         .zip(drops)
         .map(|(after, before)| after.saturating_sub(before));
     stage.fill(&mut report, before.as_ref(), cpu_before, ticks_before);
-    let series = fill(&mut report, &results, stage.log.as_deref());
+    let mut series = fill(&mut report, &results, stage.log.as_deref());
+    if let Some(ledger) = &stage.ledger {
+        let (inputs, ways) = ledger.sum();
+        series.add(&ways);
+        fill_delivered(&mut report.inputs, &inputs);
+    }
     stage.strike();
     report.derive(&series);
     judge_bench(&mut report);
@@ -250,6 +277,7 @@ fn fill(report: &mut Report, results: &[ThreadResult], log: Option<&TruthLog>) -
         truth.records_checked += oracle.records_checked;
         truth.tables_checked += oracle.tables_checked;
         truth.mismatches += oracle.mismatches;
+        truth.leaks += oracle.leaks;
         truth.unchecked += oracle.unchecked;
         truth.at_seams += oracle.at_seams;
         truth.examples.extend(oracle.examples.iter().cloned());
@@ -290,6 +318,9 @@ fn fill(report: &mut Report, results: &[ThreadResult], log: Option<&TruthLog>) -
     events.duplicated = tally.events.duplicated;
     events.out_of_order = tally.events.out_of_order;
     events.unknown = tally.events.unknown;
+    report.truth.leaks += tally.events.leaks;
+    report.truth.views_unlike = tally.views_unlike;
+    fill_pushed(&mut report.inputs, &tally.players);
     fill_links(&mut report.impairment.down, &tally.down_links);
     fill_links(&mut report.impairment.up, &tally.up_links);
     report.bench.overruns = tally.overruns;
@@ -306,6 +337,29 @@ fn fill(report: &mut Report, results: &[ThreadResult], log: Option<&TruthLog>) -
         format!("{NO_CLOCK}{why}")
     };
     tally.series
+}
+
+/// What clients tell of inputs and of their own entities.
+fn fill_pushed(inputs: &mut Inputs, players: &PlayerCounts) {
+    inputs.wrong_processed = Some(players.wrong_processed);
+    inputs.owners_checked = Some(players.owners_checked);
+    if players.sent > 0 {
+        inputs.sent = Some(players.sent);
+        inputs.cut_off = Some(players.cut_off);
+        inputs.reported_lost = Some(players.reported_lost);
+    }
+}
+
+/// What the origin tells of inputs.
+fn fill_delivered(inputs: &mut Inputs, counts: &InputCounts) {
+    let Some(sent) = inputs.sent else { return };
+    inputs.delivered = Some(counts.delivered);
+    inputs.duplicated = Some(counts.duplicated);
+    inputs.out_of_order = Some(counts.out_of_order);
+    inputs.wrong = Some(counts.wrong);
+    inputs.reported_lost = Some(counts.reported_lost);
+    let told = counts.delivered + counts.reported_lost + inputs.cut_off.unwrap_or(0);
+    inputs.missing = Some(sent.saturating_sub(told));
 }
 
 /// Says when the bench itself, or the host it shares, was the bottleneck (FAULTS 96), before all other notes.

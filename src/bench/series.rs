@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
+use crate::limits::TIER_MAX;
+
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Series {
@@ -19,10 +21,20 @@ pub enum Series {
     Gap,
     /// Origin publish to client decode, microseconds.
     Latency,
-    /// Change at the origin to that entity's next record at a client, microseconds.
+    /// Change at the origin to that entity's next record at a client, microseconds of server time.
     Starvation,
+    /// The same of entities at the full rate.
+    StarvationFull,
+    /// The same of entities at every second tick.
+    StarvationHalf,
+    /// The same of entities at every fourth tick.
+    StarvationQuarter,
     /// Origin publish to delivery of an event, microseconds.
     EventLate,
+    /// The same of critical events.
+    CriticalLate,
+    /// A client pushes an input to the origin has it, microseconds.
+    InputLate,
     /// Bytes of a received datagram.
     PacketBytes,
     /// Window slots in use at each snapshot.
@@ -35,13 +47,18 @@ pub enum Series {
 
 impl Series {
     /// Every series, in order of its place.
-    pub const ALL: [Series; 10] = [
+    pub const ALL: [Series; 15] = [
         Series::Joined,
         Series::Complete,
         Series::Gap,
         Series::Latency,
         Series::Starvation,
+        Series::StarvationFull,
+        Series::StarvationHalf,
+        Series::StarvationQuarter,
         Series::EventLate,
+        Series::CriticalLate,
+        Series::InputLate,
         Series::PacketBytes,
         Series::Slots,
         Series::Advance,
@@ -57,7 +74,12 @@ impl Series {
             Series::Gap => "gap_us",
             Series::Latency => "latency_us",
             Series::Starvation => "starvation_us",
+            Series::StarvationFull => "starvation_full_us",
+            Series::StarvationHalf => "starvation_half_us",
+            Series::StarvationQuarter => "starvation_quarter_us",
             Series::EventLate => "event_late_us",
+            Series::CriticalLate => "critical_late_us",
+            Series::InputLate => "input_late_us",
             Series::PacketBytes => "packet_bytes",
             Series::Slots => "slots",
             Series::Advance => "advance_us",
@@ -65,6 +87,13 @@ impl Series {
         }
     }
 }
+
+/// The series of starvation by rate tier.
+pub const STARVATION_BY_TIER: [Series; TIER_MAX as usize + 1] = [
+    Series::StarvationFull,
+    Series::StarvationHalf,
+    Series::StarvationQuarter,
+];
 
 /// Pairs of value and count, rising: a histogram as reports carry it.
 pub type Buckets = Vec<(u64, u64)>;

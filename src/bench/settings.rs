@@ -5,8 +5,9 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use crate::impairment::settings::{ImpairmentSettings, parse_burst, parse_share};
-
+use crate::limits::INPUTS_PER_S;
 use crate::node::number::{real, whole, wish};
+use crate::state::view::View;
 
 /// Clients of one run; several hosts' reports merge.
 const CLIENTS: RangeInclusive<usize> = 1..=60_000;
@@ -16,6 +17,8 @@ const SECONDS: RangeInclusive<f64> = 0.5..=86_400.0;
 const RAMP: RangeInclusive<f64> = 0.1..=1e6;
 /// Clients that are replaced in a second.
 const CHURN: RangeInclusive<f64> = 0.0..=10_000.0;
+/// Inputs a client pushes in a second: what a relay takes of one.
+const INPUT_HZ: RangeInclusive<f64> = 0.0..=INPUTS_PER_S as f64;
 /// Threads that run clients.
 const THREADS: RangeInclusive<usize> = 1..=64;
 /// Delays of a link, milliseconds.
@@ -210,9 +213,14 @@ pub struct LoadFlags {
     /// Threads that run clients [default: one for each 500 clients, at most one for each core]
     #[arg(long, value_name = "N", value_parser = whole(THREADS))]
     pub threads: Option<usize>,
-    /// What clients see; whole is all there is yet
-    #[arg(long, value_name = "KIND", default_value = "whole")]
-    pub view: String,
+    /// What clients see, set by the origin: whole, radius[:ENTER,LEAVE] around their own entity, or
+    /// spectator[:ENTER,LEAVE] around a camera that each moves, in metres. With --relay: what they must have been given
+    /// [default: whole, or the relay's own]
+    #[arg(long, value_name = "KIND")]
+    pub view: Option<View>,
+    /// Inputs each client pushes in a second
+    #[arg(long, value_name = "H", default_value_t = 0.0, value_parser = real(INPUT_HZ))]
+    pub input_hz: f64,
     /// Seed of everything random: the scene, the links, the clients
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
     pub seed: u64,
@@ -244,12 +252,7 @@ impl LoadFlags {
                 self.clients, self.seconds
             ));
         }
-        if self.view != "whole" {
-            return refuse(format!(
-                "--view {}: clients see the whole world, choose whole",
-                self.view
-            ));
-        }
+        within("--input-hz", "a number", self.input_hz, &INPUT_HZ)?;
         for text in &self.threshold {
             text.parse::<super::threshold::Threshold>()
                 .map_err(|error| FlagError(error.to_string()))?;
@@ -357,6 +360,9 @@ mod tests {
             ("--churn=nan", "from 0 to 10000"),
             ("--threads=0", "from 1 to 64"),
             ("--seed=-1", "give a whole number from 0 to"),
+            ("--view=radius:9,8", "LEAVE not below ENTER"),
+            ("--view=everything", "give whole, radius[:ENTER,LEAVE] or spectator"),
+            ("--input-hz=241", "from 0 to 240"),
             ("--delay-ms=60001", "give a number from 0 to 60000"),
         ] {
             let error = <Line as clap::Parser>::try_parse_from(["x", line])
@@ -366,7 +372,6 @@ mod tests {
         }
         for (line, words) in [
             ("--clients 300 --ramp 10", "take 30.0 s to begin"),
-            ("--view radius", "choose whole"),
             ("--threshold latency<1", "no figure 'latency'"),
         ] {
             let error = parse(line).load.check().expect_err(line).to_string();

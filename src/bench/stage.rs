@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
+use super::inputs::LedgerKeeper;
 use super::preflight;
 use super::report::Report;
 use super::run::{Plan, Target, is_recording};
@@ -18,6 +19,7 @@ use crate::net::clock::{monotonic_us, rss_bytes};
 use crate::node::origin::{OriginHandle, OriginSettings, OriginSource};
 use crate::node::relay::RelayHandle;
 use crate::node::settings::RelaySettings;
+use crate::state::view::View;
 
 /// How long the truth is kept beyond what the links delay, microseconds.
 const TRUTH_US: u64 = 8_000_000;
@@ -35,6 +37,8 @@ pub(super) struct Stage {
     pub(super) admin: Option<SocketAddr>,
     pub(super) log: Option<Arc<TruthLog>>,
     pub(super) truth: Option<JoinHandle<()>>,
+    /// What the origin of this process hears of inputs.
+    pub(super) ledger: Option<LedgerKeeper>,
 }
 
 impl Stage {
@@ -43,7 +47,7 @@ impl Stage {
         let worst_us = [&plan.down, &plan.up].map(|link| link.delay_us + link.jitter_us + link.hold_us);
         let log = TruthLog::new(TRUTH_US + 2 * worst_us.into_iter().sum::<u64>());
         match &plan.target {
-            Target::Local(origin) => Stage::set_local(origin, plan.clients, log),
+            Target::Local(origin) => Stage::set_local(origin, plan, log),
             Target::Remote {
                 relay,
                 admin,
@@ -56,6 +60,7 @@ impl Stage {
                     admin: *admin,
                     log: None,
                     truth: None,
+                    ledger: None,
                 };
                 if let Some(truth) = truth {
                     stage.truth = Some(source::start(truth_source(truth, truth_token), Arc::clone(&log))?);
@@ -67,24 +72,24 @@ impl Stage {
         }
     }
 
-    pub(super) fn set_local(
-        origin: &OriginSource,
-        clients: usize,
-        log: Arc<TruthLog>,
-    ) -> anyhow::Result<Stage> {
+    fn set_local(origin: &OriginSource, plan: &Plan, log: Arc<TruthLog>) -> anyhow::Result<Stage> {
         // The relay must not miss the first tick, and the clients must not miss the relay.
         let origin = OriginHandle::start(OriginSettings {
             wait_for_subscriber: true,
+            view: plan.view,
             ..OriginSettings::loopback(origin.clone())
         })?;
         let tap = origin.truth().cloned().context("the origin keeps no truth")?;
         let truth = source::start(TruthSource::Tap(tap), Arc::clone(&log))?;
+        let heard = origin.heard().cloned().context("the origin keeps no inputs")?;
+        let ledger = LedgerKeeper::start(heard).context("the bench cannot count inputs")?;
         let shards = usize::try_from(preflight::cores() / 2).unwrap_or(1).clamp(1, 64);
         // Room for those who come back while their old session still waits to end.
-        let sessions_max = 2 * clients + 100;
+        let sessions_max = 2 * plan.clients + 100;
         let relay = RelayHandle::start(RelaySettings {
             shards,
             sessions_max,
+            view: plan.view.unwrap_or(View::WHOLE),
             ..RelaySettings::loopback(origin.addr())
         })?;
         anyhow::ensure!(
@@ -99,6 +104,7 @@ impl Stage {
             admin: None,
             log: Some(log),
             truth: Some(truth),
+            ledger: Some(ledger),
         })
     }
 
@@ -172,6 +178,12 @@ impl Stage {
                     .bench
                     .notes
                     .push(format!("{} ticks of the truth were lost", counts.truth_lost));
+            }
+            if counts.heard_lost > 0 {
+                report.bench.notes.push(format!(
+                    "{} inputs that reached the origin were not counted: the bench had no room for them",
+                    counts.heard_lost
+                ));
             }
         }
         if let (Some(log), Some(ticks_before)) = (&self.log, ticks_before) {

@@ -87,6 +87,45 @@ pub fn summary(report: &Report) -> String {
             format!("{} of {}", count(events.delivered), count(events.sent)),
             "delivered once and in order",
         );
+        row(
+            "events late",
+            millis(events.late_ms),
+            "origin publishes to client is told",
+        );
+        if events.critical_late_ms.p50.is_some() {
+            row(
+                "critical late",
+                millis(events.critical_late_ms),
+                "the same of critical events",
+            );
+        }
+    }
+    if let Some(sent) = report.inputs.sent {
+        let inputs = &report.inputs;
+        let delivered = inputs.delivered.map_or("unknown".to_owned(), count);
+        row(
+            "inputs",
+            format!("{delivered} of {}", count(sent)),
+            "reached the origin once and in order",
+        );
+        let lost = inputs.reported_lost.unwrap_or(0);
+        if lost > 0 {
+            row("inputs lost", count(lost), "past their window, and said to be");
+        }
+        if inputs.late_ms.p50.is_some() {
+            row(
+                "inputs late",
+                millis(inputs.late_ms),
+                "a client pushes to the origin has it",
+            );
+        }
+    }
+    if report.starvation_ms.all.p50.is_some() {
+        row(
+            "starvation",
+            starvation(report.starvation_ms.all),
+            "an entity changes to the snapshot with its next record",
+        );
     }
     row(
         "window advances",
@@ -118,6 +157,11 @@ pub fn summary(report: &Report) -> String {
         "mismatches",
         checked(truth.mismatches),
         "of these that differ in any field",
+    );
+    row(
+        "leaks",
+        checked(truth.leaks),
+        "records, members and events outside of their client's view",
     );
     row(
         "missing at end",
@@ -210,6 +254,13 @@ pub fn count(value: u64) -> String {
 fn millis(spread: Spread) -> String {
     match (spread.p50, spread.p99) {
         (Some(p50), Some(p99)) => format!("{p50:.1} ms, p99 {p99:.1} ms"),
+        _ => "unknown".to_owned(),
+    }
+}
+
+fn starvation(spread: Spread) -> String {
+    match (spread.p99, spread.max) {
+        (Some(p99), Some(max)) => format!("p99 {p99:.1} ms, max {max:.1} ms"),
         _ => "unknown".to_owned(),
     }
 }

@@ -9,6 +9,7 @@ use super::oracle::Oracle;
 use super::tally::Tally;
 use crate::client::settings::ClientSettings;
 use crate::limits::RECEIVE_SLOT_BYTES;
+use crate::state::view::View;
 
 /// What all members share and need at every step.
 pub struct Surroundings {
@@ -18,6 +19,10 @@ pub struct Surroundings {
     pub settings: ClientSettings,
     /// When measuring ends: the links become clean.
     pub clean_us: u64,
+    /// Inputs each client pushes in a second.
+    pub input_hz: f64,
+    /// The view that every client must have been given, where it is known.
+    pub view: Option<View>,
     /// What the clients of this thread are judged by.
     pub oracle: Oracle,
     /// What this thread counts.
@@ -38,6 +43,8 @@ impl Surroundings {
             relay,
             settings,
             clean_us,
+            input_hz: 0.0,
+            view: None,
             oracle,
             tally: Tally::default(),
             random: ring::rand::SystemRandom::new(),

@@ -22,6 +22,7 @@ use super::truth::TruthLog;
 use crate::client::settings::ClientSettings;
 use crate::impairment::settings::ImpairmentSettings;
 use crate::net::clock::{monotonic_us, thread_cpu_ns};
+use crate::state::view::View;
 
 /// Clean network at the end of every run, microseconds.
 pub const CLEAN_US: u64 = 1_500_000;
@@ -39,8 +40,6 @@ const NAP_US: u64 = 5_000;
 const READY_MAX: usize = 128;
 /// How often a thread tells how it stands, microseconds.
 const TELL_US: u64 = 100_000;
-/// Clients of each thread whose entities are watched for how long they wait.
-const WATCHED: usize = 32;
 
 /// What a swarm does.
 #[derive(Clone, Debug)]
@@ -65,6 +64,12 @@ pub struct SwarmSettings {
     pub up: ImpairmentSettings,
     /// Seed of everything random.
     pub seed: u64,
+    /// Inputs each client pushes in a second.
+    pub input_hz: f64,
+    /// The view that every client must have been given, where it is known.
+    pub view: Option<View>,
+    /// Clients of each thread whose entities are watched for how long they wait.
+    pub watched: usize,
 }
 
 /// How one thread stands now; read by whoever shows it.
@@ -201,13 +206,17 @@ impl Runner {
         live: Arc<CachePadded<Live>>,
     ) -> io::Result<Runner> {
         let oracle = Oracle::new(log);
-        let around = Surroundings::new(settings.relay, settings.client.clone(), table.clean_us, oracle);
+        let around = Surroundings {
+            input_hz: settings.input_hz,
+            view: settings.view,
+            ..Surroundings::new(settings.relay, settings.client.clone(), table.clean_us, oracle)
+        };
         let links =
             (!settings.down.is_clean() || !settings.up.is_clean()).then_some((settings.down, settings.up));
         let mut members = Vec::new();
         for index in (thread..settings.clients).step_by(settings.threads) {
             let start_us = table.start_us + micros(index as f64 / settings.ramp_per_s);
-            let (seed, watched) = (mix(settings.seed ^ mix(index as u64)), members.len() < WATCHED);
+            let (seed, watched) = (mix(settings.seed ^ mix(index as u64)), members.len() < settings.watched);
             let number = u32::try_from(index).unwrap_or(u32::MAX);
             members.push(Member::new(number, seed, start_us, watched, links, &around)?);
         }
@@ -216,7 +225,7 @@ impl Runner {
         Ok(Runner {
             poll: Poll::new()?,
             table,
-            due_us: members.iter().map(Member::due_us).collect(),
+            due_us: members.iter().map(|member| member.due_us(table.clean_us)).collect(),
             members,
             around,
             live,
@@ -285,7 +294,7 @@ impl Runner {
         if member.readable(now_us, &mut self.around) {
             again.push(index);
         }
-        *due_us = member.due_us();
+        *due_us = member.due_us(self.table.clean_us);
     }
 
     /// Gives a turn to every member whose time has come.
@@ -303,7 +312,7 @@ impl Runner {
             tally.series.record(Series::BenchLate, late_us);
             tally.overruns += u64::from(late_us > OVERRUN_US);
             member.turn(now_us, &mut self.around);
-            *due_us = member.due_us();
+            *due_us = member.due_us(self.table.clean_us);
             self.register(index)?;
         }
         Ok(())
@@ -321,7 +330,7 @@ impl Runner {
             let index = usize::try_from(self.random % self.members.len().max(1) as u64).unwrap_or(0);
             if let Some(member) = self.members.get_mut(index) {
                 member.leave(now_us, &mut self.around);
-                self.due_us[index] = member.due_us();
+                self.due_us[index] = member.due_us(self.table.clean_us);
             }
             self.register(index)?;
         }

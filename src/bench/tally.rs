@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::player::PlayerCounts;
 use super::report::{LinkFigures, Reasons};
 use super::series::SeriesSet;
 use super::trail::EventCounts;
@@ -16,6 +17,10 @@ pub struct Tally {
     pub series: SeriesSet,
     /// Events of the world.
     pub events: EventCounts,
+    /// What clients did and saw as players.
+    pub players: PlayerCounts,
+    /// Clients whose view at the end is not the one they should have been given.
+    pub views_unlike: u64,
     /// Datagrams that reached a socket.
     pub arrived: u64,
     /// Datagrams given to clients.
@@ -80,6 +85,8 @@ impl Tally {
     pub fn add(&mut self, other: &Tally) {
         self.series.add(&other.series);
         self.events.add(&other.events);
+        self.players.add(&other.players);
+        self.views_unlike += other.views_unlike;
         self.arrived += other.arrived;
         self.received += other.received;
         self.received_in_run += other.received_in_run;

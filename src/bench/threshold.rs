@@ -273,7 +273,13 @@ fn collect(path: &str, value: &serde_json::Value, out: &mut BTreeMap<String, Fig
                 },
             );
         }
-        Value::String(_) | Value::Array(_) => {}
+        // Lists of figures by their place, such as starvation_by_tier_0_p99.
+        Value::Array(items) => {
+            for (place, item) in items.iter().enumerate().filter(|(_, item)| item.is_object()) {
+                collect(&format!("{path}.{place}"), item, out);
+            }
+        }
+        Value::String(_) => {}
     }
 }
 
@@ -362,5 +368,8 @@ mod tests {
         }
         assert!(names().contains(&"latency_p99".to_owned()) && names().contains(&"mismatches".to_owned()));
         assert!(!names().contains(&"truth_mismatches".to_owned()));
+        for name in ["leaks", "starvation_max", "starvation_by_tier_2_p99", "events_critical_late_p99", "inputs_missing"] {
+            assert!(names().contains(&name.to_owned()), "{name}");
+        }
     }
 }

@@ -1,25 +1,37 @@
 //! What one client was told of events, compared with the log of all events: each once and in order (SPEC CTL3).
 //!
-//! The first event a client gets sets the place in the log; from there on the next one must be the next. One that is
-//! found further on leaves a gap, one that is found behind was told before or comes out of order.
+//! The log is walked with the client. Each event is first classed by what the client's [`Sight`] says of it: due, free or
+//! hidden. Due is what the client sees for sure, from its first complete view on. One that is delivered must be the next
+//! but for those passed over; of these the due ones are missing unless they come late. One that is found behind
+//! was told before or comes out of order; one that is hidden leaks.
 
 use std::collections::VecDeque;
 
 use super::series::{Series, SeriesSet};
-use super::truth::{TruthReader, events_equal};
+use super::sight::{Point, Sees, Sight, place_of};
+use super::truth::{TruthFrame, TruthReader, events_equal};
+use crate::state::entity::Entity;
 use crate::state::update::Event;
+use crate::state::view::Tags;
 
+/// When a session is told of a tick, server microseconds after it: at once, with the next snapshot, or later where
+/// snapshots to it are spaced.
+const TOLD_WITHIN_US: [u64; 4] = [0, 1, 200_000, 400_000];
 /// How long an event waits for the truth before it counts as never published, microseconds.
 const UNKNOWN_AFTER_US: u64 = 1_000_000;
 /// Passed-over events remembered, to tell late ones from repeated ones.
 const PASSED_MAX: usize = 1024;
 /// Events of one client that wait for the truth.
 const WAITING_MAX: usize = 1024;
+/// A relay knows that a view is complete at most this long before the client, server microseconds.
+const COMPLETE_BEFORE_US: u64 = 1_000_000;
+/// An event is classed this long after its tick, server microseconds: a view that changed is heard of by then.
+const CLASSED_AFTER_US: u64 = 1_000_000;
 
 /// Counts of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventCounts {
-    /// That should have come.
+    /// That should have come, and those that came though they need not have.
     pub sent: u64,
     /// That came.
     pub delivered: u64,
@@ -29,6 +41,8 @@ pub struct EventCounts {
     pub out_of_order: u64,
     /// That were never published.
     pub unknown: u64,
+    /// About entities outside the view.
+    pub leaks: u64,
 }
 
 impl EventCounts {
@@ -39,53 +53,135 @@ impl EventCounts {
         self.duplicated += other.duplicated;
         self.out_of_order += other.out_of_order;
         self.unknown += other.unknown;
+        self.leaks += other.leaks;
     }
+}
+
+/// What of the client is needed to place its events.
+pub struct Hearing<'a> {
+    /// Now.
+    pub now_us: u64,
+    /// The time of its newest snapshot, server microseconds.
+    pub newest_us: u64,
+    /// The truth's stream of its session.
+    pub stream: Option<u32>,
+    /// What it may know.
+    pub sight: &'a mut Sight,
+    /// The truth.
+    pub reader: &'a TruthReader,
+    /// Where lateness is counted.
+    pub series: &'a mut SeriesSet,
+}
+
+/// How far the log is classed.
+#[derive(Clone, Copy)]
+enum Until {
+    /// Frames of this server time, inclusive.
+    Time(u64),
+    /// The event with this number, inclusive.
+    Event(u64),
 }
 
 /// The events of one session.
 #[derive(Debug, Default)]
 pub struct EventTrail {
-    /// The place of the first event, and the next one expected.
-    place: Option<(u64, u64)>,
-    passed: VecDeque<u64>,
+    /// The next event expected.
+    next: Option<u64>,
+    /// What the client sees of the events from there on, as far as they are classed.
+    classed: VecDeque<Sees>,
+    /// Events from this one on must come.
+    due: Option<u64>,
+    /// The time of the first complete view until `due` is known, server microseconds.
+    completed_us: Option<u64>,
+    /// Passed over, and whether it was counted as sent.
+    passed: VecDeque<(u64, bool)>,
     waiting: VecDeque<(u64, Event)>,
+    /// The log's newest frame when the foremost that waits was not found.
+    sought: u64,
     counts: EventCounts,
 }
 
 impl EventTrail {
+    /// The view is complete in the snapshot of `server_us`: events of later ticks must come.
+    pub fn complete(&mut self, server_us: u64) {
+        if self.due.is_none() {
+            self.completed_us.get_or_insert(server_us);
+        }
+    }
+
     /// Takes an event that was delivered at `now_us`.
     pub fn take(&mut self, now_us: u64, event: Event) {
         if self.waiting.len() >= WAITING_MAX {
             self.waiting.pop_front();
             self.counts.unknown += 1;
         }
+        self.sought = 0;
         self.waiting.push_back((now_us, event));
     }
 
-    /// Places in the log of `stream` what was delivered.
-    pub fn settle(&mut self, now_us: u64, stream: Option<u32>, reader: &TruthReader, series: &mut SeriesSet) {
+    /// Places in the log what was delivered, and classes what may be classed by now.
+    pub fn settle(&mut self, hearing: &mut Hearing<'_>) {
+        self.begin(hearing);
+        self.deliver(hearing);
+        let until_us = hearing.newest_us.saturating_sub(CLASSED_AFTER_US);
+        self.class(Until::Time(until_us), hearing);
+        self.forget(hearing.reader);
+    }
+
+    /// The same at the end of a session, where nothing is waited for.
+    pub fn settle_last(&mut self, hearing: &mut Hearing<'_>) {
+        self.begin(hearing);
+        self.deliver(hearing);
+        self.class(Until::Time(hearing.newest_us), hearing);
+    }
+
+    /// Finds the first event that is due, once its truth is there.
+    fn begin(&mut self, hearing: &Hearing<'_>) {
+        let (Some(completed_us), Some(stream)) = (self.completed_us, hearing.stream) else {
+            return;
+        };
+        if let Some(frame) = hearing.reader.at(stream, completed_us).last() {
+            self.due = Some(frame.events_after());
+            self.completed_us = None;
+            // The relay may have known it earlier.
+            let from_us = completed_us.saturating_sub(COMPLETE_BEFORE_US);
+            let mut earlier = hearing.reader.since(stream, from_us);
+            let first = earlier.next().map(|frame| frame.events_before);
+            self.next = self.next.or(first);
+        }
+    }
+
+    fn deliver(&mut self, hearing: &mut Hearing<'_>) {
+        let newest = hearing.reader.newest().map_or(0, |frame| frame.number);
         while let Some((came_us, event)) = self.waiting.front() {
-            let found = stream.and_then(|stream| self.find(stream, event, reader));
+            let found = match hearing.stream {
+                Some(stream) if self.sought != newest => self.find(stream, event, hearing.reader),
+                _ => None,
+            };
+            let came_us = *came_us;
             let Some(index) = found else {
-                if now_us.saturating_sub(*came_us) < UNKNOWN_AFTER_US {
+                self.sought = newest;
+                if hearing.now_us.saturating_sub(came_us) < UNKNOWN_AFTER_US {
                     return;
                 }
                 // One of a time before the stream was joined was published unseen.
-                let joined = stream.and_then(|stream| reader.joined(stream));
+                let joined = hearing.stream.and_then(|stream| hearing.reader.joined(stream));
                 let unseen = joined.is_some_and(|first| event.at_us <= first.server_us());
                 self.waiting.pop_front();
+                self.sought = 0;
                 self.counts.unknown += u64::from(!unseen);
                 continue;
             };
-            let came_us = *came_us;
+            let is_critical = event.critical;
             self.waiting.pop_front();
-            if self.count(index) {
-                let published_us = reader
-                    .from_event(index)
-                    .next()
-                    .and_then(|frame| frame.published_us);
-                if let Some(published_us) = published_us {
-                    series.record(Series::EventLate, came_us.saturating_sub(published_us));
+            if self.count(index, hearing) {
+                let frame = hearing.reader.from_event(index).next();
+                if let Some(published_us) = frame.and_then(|frame| frame.published_us) {
+                    let late_us = came_us.saturating_sub(published_us);
+                    hearing.series.record(Series::EventLate, late_us);
+                    if is_critical {
+                        hearing.series.record(Series::CriticalLate, late_us);
+                    }
                 }
             }
         }
@@ -93,39 +189,40 @@ impl EventTrail {
 
     /// The event's number in the log: the next expected if that equals it, else the next after it, else one before.
     fn find(&self, stream: u32, event: &Event, reader: &TruthReader) -> Option<u64> {
-        let Some((_, next)) = self.place else {
-            return reader
+        let backwards = || {
+            reader
                 .backwards(stream)
-                .find_map(|frame| events_equal(frame, event).next());
+                .find_map(|frame| events_equal(frame, event).next())
+        };
+        let Some(next) = self.next else {
+            return backwards();
         };
         let later = reader
             .from_event(next)
             .flat_map(|frame| events_equal(frame, event))
             .find(|index| *index >= next);
-        later.or_else(|| {
-            reader
-                .backwards(stream)
-                .find_map(|frame| events_equal(frame, event).next())
-        })
+        later.or_else(backwards)
     }
 
     /// Counts an event found at `index`; true when it came for the first time.
-    fn count(&mut self, index: u64) -> bool {
-        let (first, next) = *self.place.get_or_insert((index, index));
+    fn count(&mut self, index: u64, hearing: &mut Hearing<'_>) -> bool {
+        let next = *self.next.get_or_insert(index);
         if index >= next {
-            for passed in next..index.min(next + PASSED_MAX as u64) {
-                if self.passed.len() >= PASSED_MAX {
-                    self.passed.pop_front();
-                }
-                self.passed.push_back(passed);
+            self.class(Until::Event(index), hearing);
+            while self.next < Some(index) {
+                self.pass();
             }
-            self.place = Some((first, index + 1));
+            let seen = self.classed.pop_front().unwrap_or(Sees::Perhaps);
+            self.next = Some(index + 1);
+            self.counts.sent += 1;
             self.counts.delivered += 1;
+            self.counts.leaks += u64::from(seen == Sees::Never);
             return true;
         }
-        if let Some(at) = self.passed.iter().position(|passed| *passed == index) {
-            self.passed.remove(at);
+        if let Some(at) = self.passed.iter().position(|(passed, _)| *passed == index) {
+            let counted = self.passed.remove(at).is_some_and(|(_, counted)| counted);
             self.counts.out_of_order += 1;
+            self.counts.sent += u64::from(!counted);
             self.counts.delivered += 1;
             return true;
         }
@@ -133,20 +230,71 @@ impl EventTrail {
         false
     }
 
+    /// Passes over the next event; it counts as sent when it should have come.
+    fn pass(&mut self) {
+        let Some(next) = &mut self.next else { return };
+        let index = *next;
+        *next += 1;
+        let seen = self.classed.pop_front().unwrap_or(Sees::Perhaps);
+        let is_due = seen == Sees::Surely && self.due.is_some_and(|due| index >= due);
+        if self.passed.len() >= PASSED_MAX {
+            self.passed.pop_front();
+        }
+        self.passed.push_back((index, is_due));
+        self.counts.sent += u64::from(is_due);
+    }
+
+    /// Classes events by what the client sees at their ticks.
+    fn class(&mut self, until: Until, hearing: &mut Hearing<'_>) {
+        let (Some(next), Some(stream)) = (self.next, hearing.stream) else {
+            return;
+        };
+        let (now_us, reader) = (hearing.now_us, hearing.reader);
+        let mut index = next + self.classed.len() as u64;
+        if reader.events() <= index {
+            return;
+        }
+        for truth in reader.from_event(index) {
+            let is_past = match until {
+                Until::Time(time_us) => truth.server_us() > time_us,
+                Until::Event(last) => truth.events_before > last,
+            };
+            if is_past || truth.stream != stream {
+                return;
+            }
+            // Those of frames that are not kept any more are nobody's.
+            while index < truth.events_before {
+                self.classed.push_back(Sees::Perhaps);
+                index += 1;
+            }
+            let skipped = usize::try_from(index - truth.events_before).unwrap_or(usize::MAX);
+            let events = truth.frame.events.get(skipped..).unwrap_or_default();
+            class_events(events, truth, hearing.sight, reader, now_us, &mut self.classed);
+            index += events.len() as u64;
+        }
+    }
+
+    /// Passes over what the log does not keep any more: it will not be found.
+    fn forget(&mut self, reader: &TruthReader) {
+        let oldest = reader.oldest_event();
+        while self.next.is_some_and(|next| next < oldest) && !self.classed.is_empty() {
+            self.pass();
+        }
+    }
+
     /// Another stream begins: its events are counted anew. Those of the old one that never came count as sent only
     /// up to the last that did.
     pub fn new_stream(&mut self) {
-        if let Some((first, next)) = self.place.take() {
-            self.counts.sent += next - first;
-        }
+        (self.next, self.due, self.completed_us) = (None, None, None);
+        self.classed.clear();
         self.passed.clear();
     }
 
     /// The session ends; `log_end` is the number of events published early enough to have come by now, where that is
     /// to be looked at.
     pub fn finish(&mut self, log_end: Option<u64>) -> EventCounts {
-        if let (Some((_, next)), Some(end)) = (&mut self.place, log_end) {
-            *next = (*next).max(end);
+        while !self.classed.is_empty() && self.next < log_end {
+            self.pass();
         }
         self.new_stream();
         let mut counts = core::mem::take(&mut self.counts);
@@ -156,117 +304,55 @@ impl EventTrail {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bench::truth::TruthLog;
-    use crate::bench::truth::tests::{step, world};
-
-    fn event(at_us: u64, kind: u16) -> Event {
-        Event {
-            kind,
-            critical: false,
-            entity: None,
-            at_us,
-            payload: Vec::new(),
-        }
+/// Whether the client sees what each event of a frame is about: alive in it, or until it. A relay tells a session of a tick
+/// with the next snapshot, by whom it sees then; so the view counts at both.
+fn class_events(
+    events: &[Event],
+    truth: &TruthFrame,
+    sight: &mut Sight,
+    reader: &TruthReader,
+    now_us: u64,
+    classed: &mut VecDeque<Sees>,
+) {
+    let first = classed.len();
+    for event in events {
+        let is_known = event.entity.is_none_or(|entity| lives(reader, truth, entity).is_some());
+        classed.push_back(if is_known { Sees::Surely } else { Sees::Perhaps });
     }
-
-    /// Five frames of two events each, the second frame's alike.
-    fn log() -> TruthReader {
-        let log = TruthLog::new(1_000_000);
-        let (mut world, first) = world(&[1]);
-        log.push(0, first, Some(0));
-        for at in 1..=5u16 {
-            let events = [
-                event(u64::from(at), at),
-                event(u64::from(at), if at == 2 { 2 } else { at + 10 }),
-            ];
-            log.push(
-                u64::from(at),
-                step(&mut world, u64::from(at), &[], &[], &events),
-                Some(u64::from(at)),
-            );
-        }
-        let mut reader = TruthReader::new(log);
-        reader.refresh();
-        reader
+    if !sight.is_bounded() {
+        return;
     }
-
-    fn told(events: &[Event], now_us: u64, log_end: Option<u64>) -> EventCounts {
-        let (reader, mut series) = (log(), SeriesSet::default());
-        let mut trail = EventTrail::default();
-        events.iter().for_each(|event| trail.take(9, event.clone()));
-        trail.settle(now_us, Some(1), &reader, &mut series);
-        trail.finish(log_end)
-    }
-
-    /// SPEC CTL3: delivered once, in order; every other way is told apart.
-    #[test]
-    fn ctl3_gaps_repeats_and_disorder_are_told_apart() {
-        let all: Vec<Event> = [
-            (1, 1),
-            (1, 11),
-            (2, 2),
-            (2, 2),
-            (3, 3),
-            (3, 13),
-            (4, 4),
-            (4, 14),
-            (5, 5),
-            (5, 15),
-        ]
-        .map(|(at, kind)| event(at, kind))
-        .to_vec();
-        let good = EventCounts {
-            sent: 10,
-            delivered: 10,
-            ..EventCounts::default()
+    for (nth, after_us) in TOLD_WITHIN_US.into_iter().enumerate() {
+        let Some(then) = reader.since(truth.stream, truth.server_us() + after_us).next() else {
+            return;
         };
-        assert_eq!(told(&all, 10, Some(10)), good);
-        let joined = EventCounts {
-            sent: 6,
-            delivered: 6,
-            ..EventCounts::default()
-        };
-        assert_eq!(
-            told(&all[4..], 10, Some(10)),
-            joined,
-            "a client is told from its join on"
-        );
-        assert_eq!(told(&all[..4], 10, Some(10)).sent, 10, "the end never came");
-        let gap = told(&[&all[..2], &all[4..]].concat(), 10, Some(10));
-        assert_eq!((gap.sent, gap.delivered), (10, 8));
-        let swapped = told(
-            &[&all[..4], &all[5..6], &all[4..5], &all[6..]].concat(),
-            10,
-            Some(10),
-        );
-        assert_eq!(
-            swapped,
-            EventCounts {
-                sent: 10,
-                delivered: 10,
-                out_of_order: 1,
-                ..EventCounts::default()
-            }
-        );
-        let again = told(&[&all[..5], &all[4..]].concat(), 10, Some(10));
-        assert_eq!(
-            again,
-            EventCounts {
-                duplicated: 1,
-                ..good
-            }
-        );
-        let strange = [all[0].clone(), event(3, 99), all[1].clone()];
-        let unknown = told(&strange, 10, Some(2));
-        assert_eq!(
-            (unknown.delivered, unknown.unknown),
-            (1, 2),
-            "it and what is behind it wait for the truth"
-        );
-        let unknown = told(&strange, 2_000_000, Some(2));
-        assert_eq!((unknown.delivered, unknown.unknown), (2, 1), "but not for ever");
+        let outlook = sight.outlook(reader, then, now_us);
+        for (event, class) in events.iter().zip(classed.range_mut(first..)) {
+            let Some(entity) = event.entity.filter(|_| *class != Sees::Perhaps) else {
+                continue;
+            };
+            // Who is dead by then was told of by where it was.
+            let Some((tags, place)) = lives(reader, then, entity).or_else(|| lives(reader, truth, entity))
+            else {
+                continue;
+            };
+            let sees = outlook.sees(entity, tags, place);
+            *class = if nth == 0 { sees } else { class.or(sees) };
+        }
     }
 }
+
+/// Tags and place of an entity that lives in a frame, or did in the one before.
+fn lives(reader: &TruthReader, truth: &TruthFrame, entity: Entity) -> Option<(Tags, Option<Point>)> {
+    let alive = |truth: &TruthFrame| {
+        let (slot, record) = reader.find(truth, entity)?;
+        Some((truth.frame.tags(slot), place_of(&truth.frame.schema, record)))
+    };
+    alive(truth).or_else(|| {
+        let before = reader.numbered(truth.number.checked_sub(1)?)?;
+        alive(before).filter(|_| before.stream == truth.stream)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::places::Places;
 use crate::state::entity::Entity;
 use crate::state::frame::Frame;
 use crate::state::record::Record;
@@ -47,6 +48,12 @@ impl TruthFrame {
     #[must_use]
     pub fn server_us(&self) -> u64 {
         self.frame.server_us
+    }
+
+    /// Events of all frames up to this one.
+    #[must_use]
+    pub fn events_after(&self) -> u64 {
+        self.events_before + self.frame.events.len() as u64
     }
 }
 
@@ -255,6 +262,7 @@ pub struct TruthReader {
     log: Arc<TruthLog>,
     seen: u64,
     frames: VecDeque<TruthFrame>,
+    places: Places,
 }
 
 impl TruthReader {
@@ -265,6 +273,7 @@ impl TruthReader {
             log,
             seen: 0,
             frames: VecDeque::new(),
+            places: Places::default(),
         }
     }
 
@@ -281,10 +290,15 @@ impl TruthReader {
             .extend(ring.frames.iter().skip(known).map(|(_, frame)| frame.clone()));
         let oldest = ring.frames.front().map_or(0, |(_, frame)| frame.number);
         drop(ring);
+        let new = self.frames.partition_point(|frame| frame.number <= self.seen);
+        for frame in self.frames.range(new..) {
+            let missed = frame.after_gap || frame.joined || frame.number != self.seen + 1;
+            self.places.take(frame, missed);
+            self.seen = frame.number;
+        }
         while self.frames.front().is_some_and(|frame| frame.number < oldest) {
             self.frames.pop_front();
         }
-        self.seen = self.frames.back().map_or(self.seen, |frame| frame.number);
         true
     }
 
@@ -292,6 +306,30 @@ impl TruthReader {
     #[must_use]
     pub fn newest(&self) -> Option<&TruthFrame> {
         self.frames.back()
+    }
+
+    /// The slot and record of an entity that lives in a frame of this log.
+    #[must_use]
+    pub fn find<'f>(&self, truth: &'f TruthFrame, entity: Entity) -> Option<(Slot, &'f Record)> {
+        self.places.find(truth, entity)
+    }
+
+    /// The number of the oldest frame that is kept.
+    #[must_use]
+    pub fn oldest(&self) -> Option<u64> {
+        self.frames.front().map(|frame| frame.number)
+    }
+
+    /// The first event of the frames that are kept.
+    #[must_use]
+    pub fn oldest_event(&self) -> u64 {
+        self.frames.front().map_or(0, |frame| frame.events_before)
+    }
+
+    /// Events published so far.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.newest().map_or(0, TruthFrame::events_after)
     }
 
     /// The frame with this number.
@@ -304,12 +342,18 @@ impl TruthReader {
 
     /// Frames of a stream with this time, oldest first.
     pub fn at(&self, stream: u32, server_us: u64) -> impl Iterator<Item = &TruthFrame> {
+        self.since(stream, server_us)
+            .take_while(move |frame| frame.server_us() == server_us)
+    }
+
+    /// Frames of a stream from this time on, oldest first.
+    pub fn since(&self, stream: u32, server_us: u64) -> impl Iterator<Item = &TruthFrame> {
         let from = self
             .frames
             .partition_point(|frame| (frame.stream, frame.server_us()) < (stream, server_us));
         self.frames
             .range(from..)
-            .take_while(move |frame| (frame.stream, frame.server_us()) == (stream, server_us))
+            .take_while(move |frame| frame.stream == stream)
     }
 
     /// Why no frame of this stream has this time.
@@ -377,7 +421,7 @@ impl TruthReader {
     pub fn from_event(&self, index: u64) -> impl Iterator<Item = &TruthFrame> {
         let from = self
             .frames
-            .partition_point(|frame| frame.events_before + frame.frame.events.len() as u64 <= index);
+            .partition_point(|frame| frame.events_after() <= index);
         self.frames.range(from.min(self.frames.len())..)
     }
 
@@ -390,7 +434,7 @@ impl TruthReader {
             None => frame.server_us() <= server_us,
         };
         let frame = self.backwards(stream).find(early);
-        frame.map_or(0, |frame| frame.events_before + frame.frame.events.len() as u64)
+        frame.map_or(0, TruthFrame::events_after)
     }
 
     /// Asks for a frame that is not here.
@@ -410,44 +454,6 @@ pub enum Absence {
     AtSeam,
     /// It is too old, or was missed here.
     Unknown,
-}
-
-/// Where entities live in the truth's frames, found by the relay's slot of the same entity: as a rule the same
-/// one, since both took in the same updates; where not, the place found last is tried first.
-#[derive(Debug, Default)]
-pub struct SlotHints {
-    hints: Vec<Slot>,
-}
-
-impl SlotHints {
-    /// The record of `entity` in `frame`, for which the relay uses `slot`.
-    pub fn record<'f>(&mut self, frame: &'f Frame, slot: Slot, entity: Entity) -> Option<&'f Record> {
-        let hint = self.hints.get(usize::from(slot)).copied().unwrap_or(slot);
-        match frame.record(hint) {
-            Some(record) if record.entity == entity => Some(record),
-            _ => self.search(frame, slot, entity),
-        }
-    }
-
-    #[cold]
-    fn search<'f>(&mut self, frame: &'f Frame, slot: Slot, entity: Entity) -> Option<&'f Record> {
-        if let Some(record) = frame.record(slot).filter(|record| record.entity == entity) {
-            self.set(slot, slot);
-            return Some(record);
-        }
-        let (found, record) = frame.records().find(|(_, record)| record.entity == entity)?;
-        self.set(slot, found);
-        Some(record)
-    }
-
-    fn set(&mut self, slot: Slot, place: Slot) {
-        let index = usize::from(slot);
-        while self.hints.len() <= index {
-            self.hints
-                .push(Slot::try_from(self.hints.len()).unwrap_or(Slot::MAX));
-        }
-        self.hints[index] = place;
-    }
 }
 
 /// The events of a frame that equal `event`: their numbers in the log.

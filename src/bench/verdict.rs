@@ -59,6 +59,20 @@ fn by_load(report: &Report) -> Vec<String> {
             count(WAITING_ENTRIES_MAX as u64)
         ));
     }
+    let events = &report.events;
+    if events.delivered < events.sent {
+        failed.push(format!(
+            "events.delivered is {} of {} sent: {} never came to clients that see what they are about",
+            events.delivered,
+            events.sent,
+            events.sent - events.delivered
+        ));
+    }
+    if let Some(missing) = report.inputs.missing.filter(|missing| *missing > 0) {
+        failed.push(format!(
+            "inputs.missing is {missing}, must be 0: neither did the origin get them nor did anybody say that they are lost"
+        ));
+    }
     if is_by_silence(report) {
         failed.extend(sessions(report));
     }
@@ -103,9 +117,19 @@ fn hard(report: &Report) -> Vec<String> {
         ("events.duplicated", report.events.duplicated),
         ("events.out_of_order", report.events.out_of_order),
         ("events.unknown", report.events.unknown),
+        ("inputs.duplicated", report.inputs.duplicated.unwrap_or(0)),
+        ("inputs.out_of_order", report.inputs.out_of_order.unwrap_or(0)),
+        ("inputs.wrong", report.inputs.wrong.unwrap_or(0)),
+        ("inputs.wrong_processed", report.inputs.wrong_processed.unwrap_or(0)),
     ];
     for (name, value) in zeros.into_iter().filter(|(_, value)| *value > 0) {
         failed.push(format!("{name} is {value}, must be 0"));
+    }
+    if truth.views_unlike > 0 {
+        failed.push(format!(
+            "truth.views_unlike is {}, must be 0: these clients were not given the view that --view names (does the relay's origin give it?)",
+            truth.views_unlike
+        ));
     }
     if !is_by_silence(report) {
         failed.extend(sessions(report));
@@ -162,7 +186,7 @@ mod tests {
             }
         );
         type Spoil = fn(&mut Report);
-        let faults: [(&str, Spoil); 11] = [
+        let faults: [(&str, Spoil); 17] = [
             ("truth.mismatches is 1", |r| r.truth.mismatches = 1),
             ("truth.missing_at_end is 2", |r| r.truth.missing_at_end = 2),
             ("truth.leaks", |r| r.truth.leaks = 1),
@@ -176,6 +200,14 @@ mod tests {
                 r.thresholds = vec!["latency_p99<20ms".to_owned()]
             }),
             ("events.out_of_order", |r| r.events.out_of_order = 1),
+            ("events.delivered is 4 of 5 sent: 1 never came", |r| {
+                (r.events.sent, r.events.delivered) = (5, 4)
+            }),
+            ("truth.views_unlike is 2", |r| r.truth.views_unlike = 2),
+            ("inputs.duplicated is 1", |r| r.inputs.duplicated = Some(1)),
+            ("inputs.out_of_order is 1", |r| r.inputs.out_of_order = Some(1)),
+            ("inputs.wrong_processed is 1", |r| r.inputs.wrong_processed = Some(1)),
+            ("inputs.missing is 1", |r| r.inputs.missing = Some(1)),
         ];
         for (words, spoil) in faults {
             let mut report = good();

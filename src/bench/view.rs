@@ -1,5 +1,8 @@
 //! One session as the oracle knows it, and what of it is to be judged.
 
+use super::oracle::hunger::Hunger;
+use super::oracle::leaks::Suspects;
+use super::sight::Sight;
 use super::trail::EventTrail;
 use crate::delta::decode::Entry;
 
@@ -10,11 +13,14 @@ pub struct View {
     pub client: u32,
     /// What it has been told of events.
     pub trail: EventTrail,
+    /// What it may know.
+    pub sight: Sight,
+    pub(super) suspects: Suspects,
     pub(super) relay_stream: u32,
     pub(super) least_stream: u32,
     pub(super) truth_stream: Option<u32>,
-    /// By slot the frame of the last record; kept for some clients only.
-    pub(super) watched: Option<Vec<u64>>,
+    /// Kept for some clients only.
+    pub(super) hunger: Option<Hunger>,
 }
 
 impl View {
@@ -23,8 +29,27 @@ impl View {
     pub fn new(client: u32, watched: bool) -> View {
         View {
             client,
-            watched: watched.then(Vec::new),
+            hunger: watched.then(Hunger::default),
             ..View::default()
+        }
+    }
+
+    /// The first snapshot of another stream of the relay's came.
+    pub(super) fn begin_stream(&mut self, stream: u32) {
+        let is_first = core::mem::replace(&mut self.relay_stream, stream) == 0;
+        self.trail.new_stream();
+        self.sight.new_stream(stream, is_first);
+        self.suspects.clear();
+        if let Some(hunger) = &mut self.hunger {
+            hunger.clear();
+        }
+    }
+
+    /// The view is complete in the snapshot of `server_us`.
+    pub(super) fn complete(&mut self, server_us: u64) {
+        self.trail.complete(server_us);
+        if let Some(hunger) = &mut self.hunger {
+            hunger.complete(server_us);
         }
     }
 

@@ -57,6 +57,7 @@ Examples:
   ackline bench --clients 2000 --seconds 30
   ackline bench --relay 10.0.0.5:7777 --admin 10.0.0.5:8000 --truth 10.0.0.4:7700
   ackline bench --clients 500 --seconds 20 --loss 5% --delay-ms 40 --churn 10 --report report.json
+  ackline bench --scene crowd --view radius:20,25 --clients 1000
   ackline bench --clients 200 --threshold 'latency_p99<20ms' --threshold 'fallbacks==0'
   ackline bench merge host-a.json host-b.json --report sum.json
 
@@ -206,7 +207,8 @@ fn headline(plan: &Plan) -> String {
         seed,
         ..
     } = plan;
-    format!("{clients} clients on {whose}, {seconds} s and 1.5 s of clean network; {links}; seed {seed}")
+    let view = plan.view.map_or(String::new(), |view| format!("view {view}; "));
+    format!("{clients} clients on {whose}, {seconds} s and 1.5 s of clean network; {view}{links}; seed {seed}")
 }
 
 /// Prints the summary, writes the report.

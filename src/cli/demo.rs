@@ -29,6 +29,7 @@ says what they do: --loss 0 for a clean network.
 Examples:
   ackline demo
   ackline demo --trace match.jsonl.zst --clients 64 --loss 10% --delay-ms 60 --jitter-ms 20
+  ackline demo --scene arena --view radius:30,36 --input-hz 30 --loss 20%
   ackline demo --entities 200 --hz 60 --report report.json --threshold 'latency_p99<20ms'
 
 A recording goes round for ever. Figures for --threshold: ackline bench --help lists them. \

@@ -6,6 +6,7 @@ use crate::relay::budget::Budget;
 use crate::relay::outbox::{MemoryOutbox, Path};
 use crate::relay::shard::{Shard, ShardSettings};
 use crate::sequence::Tick;
+use crate::state::frame::Frame;
 use crate::state::world::World;
 use crate::wire::seal::INSECURE_TOKEN_KEY;
 
@@ -319,7 +320,7 @@ fn members_are_judged_both_ways() {
     assert_eq!(
         judge
             .oracle
-            .check_end(&judge.view, &pair.client)
+            .check_end(&mut judge.view, &pair.client)
             .map(|end| end.faults()),
         Some(0)
     );
@@ -334,7 +335,7 @@ fn members_are_judged_both_ways() {
     );
     let end = judge
         .oracle
-        .check_end(&judge.view, &pair.client)
+        .check_end(&mut judge.view, &pair.client)
         .expect("the truth is there");
     assert_eq!((end.missing, end.extra), (1, 1));
     judge.oracle.settle_end(&judge.view, &end);
@@ -414,3 +415,5 @@ fn sessions_find_their_stream() {
         "slots differ, entities decide"
     );
 }
+
+mod views;

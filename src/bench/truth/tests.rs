@@ -1,4 +1,5 @@
 use super::*;
+use crate::bench::places::SlotHints;
 use crate::sequence::Tick;
 use crate::state::record::Motion;
 use crate::state::rotation::Rotation;

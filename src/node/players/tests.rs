@@ -83,6 +83,7 @@ fn pre4_every_connection_is_told_who_is_there_and_each_input_once() {
 fn threats_71_a_full_line_loses_inputs_and_neither_joins_nor_leaves() {
     let (line, directory, mut caller) = ends();
     caller.begin();
+    assert_eq!(collected(&mut caller), []);
     open(&line, &directory, 1);
     open(&line, &directory, 2);
     let all = PLAYER_EVENTS_MAX as u32 + 50;
