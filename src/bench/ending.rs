@@ -4,8 +4,8 @@
 //! changed within that second may still wait for its turn: then its record must have been true when it came.
 
 use super::likeness::origin_of;
-use super::sight::{Sees, Sight, place_of};
 use super::places::SlotHints;
+use super::sight::{Sees, Sight, place_of};
 use super::truth::{TruthFrame, TruthReader};
 use crate::client::session::Client;
 use crate::state::record::{Motion, Record};

@@ -191,7 +191,12 @@ mod tests {
     fn counted(events: &[PlayerEvent]) -> InputCounts {
         let mut ledger = Ledger::default();
         events.iter().for_each(|event| ledger.take(1500, event));
-        assert!(ledger.series.quantile(Series::InputLate, 1.0).is_none_or(|late| late == 500));
+        assert!(
+            ledger
+                .series
+                .quantile(Series::InputLate, 1.0)
+                .is_none_or(|late| late == 500)
+        );
         ledger.counts
     }
 
@@ -221,7 +226,13 @@ mod tests {
         assert_eq!(counted(&told), good, "a loss that is told is no gap");
         let mut again = told.to_vec();
         again.insert(3, input(7, 2, 2));
-        assert_eq!(counted(&again), InputCounts { duplicated: 1, ..good });
+        assert_eq!(
+            counted(&again),
+            InputCounts {
+                duplicated: 1,
+                ..good
+            }
+        );
         let mut gap = told.to_vec();
         gap.remove(2);
         assert_eq!(
@@ -235,7 +246,12 @@ mod tests {
         let mut wrong = told.to_vec();
         wrong[2] = input(7, 2, 3);
         assert_eq!(counted(&wrong), InputCounts { wrong: 1, ..good });
-        let two = [PlayerEvent::Joined(7), input(7, 1, 1), PlayerEvent::Joined(8), input(8, 1, 1)];
+        let two = [
+            PlayerEvent::Joined(7),
+            input(7, 1, 1),
+            PlayerEvent::Joined(8),
+            input(8, 1, 1),
+        ];
         assert_eq!(counted(&two).delivered, 2, "each player counts by itself");
     }
 }

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use super::ending::differences;
 use super::likeness::origin_of;
-use super::series::SeriesSet;
 use super::places::SlotHints;
+use super::series::SeriesSet;
 use super::truth::{Absence, TruthLog, TruthReader};
 use super::view::{Part, View, Waiting};
 use crate::client::session::Client;

@@ -143,7 +143,9 @@ impl Player {
             self.camera = None;
             return;
         };
-        let Some(to) = self.wish(client, reader) else { return };
+        let Some(to) = self.wish(client, reader) else {
+            return;
+        };
         let speed = range.enter_m() / CROSSES_IN_S;
         let course = self.camera.get_or_insert(Course { at: to, to, speed });
         course.speed = speed;

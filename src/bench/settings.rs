@@ -361,7 +361,10 @@ mod tests {
             ("--threads=0", "from 1 to 64"),
             ("--seed=-1", "give a whole number from 0 to"),
             ("--view=radius:9,8", "LEAVE not below ENTER"),
-            ("--view=everything", "give whole, radius[:ENTER,LEAVE] or spectator"),
+            (
+                "--view=everything",
+                "give whole, radius[:ENTER,LEAVE] or spectator",
+            ),
             ("--input-hz=241", "from 0 to 240"),
             ("--delay-ms=60001", "give a number from 0 to 60000"),
         ] {

@@ -154,7 +154,10 @@ impl Sight {
         }
         for index in 0..self.told.len() {
             let (heard_us, assigned) = self.told[index];
-            let next_us = self.told.get(index + 1).map_or(u64::MAX, |(heard_us, _)| *heard_us);
+            let next_us = self
+                .told
+                .get(index + 1)
+                .map_or(u64::MAX, |(heard_us, _)| *heard_us);
             let from_us = heard_us.saturating_sub(HEARD_WITHIN_US);
             if (from_us..=next_us.saturating_add(GOES_ON_US)).contains(&server_us) {
                 let own = match assigned.view.scope {

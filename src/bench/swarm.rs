@@ -216,7 +216,10 @@ impl Runner {
         let mut members = Vec::new();
         for index in (thread..settings.clients).step_by(settings.threads) {
             let start_us = table.start_us + micros(index as f64 / settings.ramp_per_s);
-            let (seed, watched) = (mix(settings.seed ^ mix(index as u64)), members.len() < settings.watched);
+            let (seed, watched) = (
+                mix(settings.seed ^ mix(index as u64)),
+                members.len() < settings.watched,
+            );
             let number = u32::try_from(index).unwrap_or(u32::MAX);
             members.push(Member::new(number, seed, start_us, watched, links, &around)?);
         }
@@ -225,7 +228,10 @@ impl Runner {
         Ok(Runner {
             poll: Poll::new()?,
             table,
-            due_us: members.iter().map(|member| member.due_us(table.clean_us)).collect(),
+            due_us: members
+                .iter()
+                .map(|member| member.due_us(table.clean_us))
+                .collect(),
             members,
             around,
             live,

@@ -368,7 +368,13 @@ mod tests {
         }
         assert!(names().contains(&"latency_p99".to_owned()) && names().contains(&"mismatches".to_owned()));
         assert!(!names().contains(&"truth_mismatches".to_owned()));
-        for name in ["leaks", "starvation_max", "starvation_by_tier_2_p99", "events_critical_late_p99", "inputs_missing"] {
+        for name in [
+            "leaks",
+            "starvation_max",
+            "starvation_by_tier_2_p99",
+            "events_critical_late_p99",
+            "inputs_missing",
+        ] {
             assert!(names().contains(&name.to_owned()), "{name}");
         }
     }

@@ -316,7 +316,9 @@ fn class_events(
 ) {
     let first = classed.len();
     for event in events {
-        let is_known = event.entity.is_none_or(|entity| lives(reader, truth, entity).is_some());
+        let is_known = event
+            .entity
+            .is_none_or(|entity| lives(reader, truth, entity).is_some());
         classed.push_back(if is_known { Sees::Surely } else { Sees::Perhaps });
     }
     if !sight.is_bounded() {

@@ -419,9 +419,7 @@ impl TruthReader {
 
     /// Frames from the one that has event number `index`, oldest first.
     pub fn from_event(&self, index: u64) -> impl Iterator<Item = &TruthFrame> {
-        let from = self
-            .frames
-            .partition_point(|frame| frame.events_after() <= index);
+        let from = self.frames.partition_point(|frame| frame.events_after() <= index);
         self.frames.range(from.min(self.frames.len())..)
     }
 

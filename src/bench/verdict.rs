@@ -120,7 +120,10 @@ fn hard(report: &Report) -> Vec<String> {
         ("inputs.duplicated", report.inputs.duplicated.unwrap_or(0)),
         ("inputs.out_of_order", report.inputs.out_of_order.unwrap_or(0)),
         ("inputs.wrong", report.inputs.wrong.unwrap_or(0)),
-        ("inputs.wrong_processed", report.inputs.wrong_processed.unwrap_or(0)),
+        (
+            "inputs.wrong_processed",
+            report.inputs.wrong_processed.unwrap_or(0),
+        ),
     ];
     for (name, value) in zeros.into_iter().filter(|(_, value)| *value > 0) {
         failed.push(format!("{name} is {value}, must be 0"));
@@ -206,7 +209,9 @@ mod tests {
             ("truth.views_unlike is 2", |r| r.truth.views_unlike = 2),
             ("inputs.duplicated is 1", |r| r.inputs.duplicated = Some(1)),
             ("inputs.out_of_order is 1", |r| r.inputs.out_of_order = Some(1)),
-            ("inputs.wrong_processed is 1", |r| r.inputs.wrong_processed = Some(1)),
+            ("inputs.wrong_processed is 1", |r| {
+                r.inputs.wrong_processed = Some(1)
+            }),
             ("inputs.missing is 1", |r| r.inputs.missing = Some(1)),
         ];
         for (words, spoil) in faults {

@@ -208,7 +208,9 @@ fn headline(plan: &Plan) -> String {
         ..
     } = plan;
     let view = plan.view.map_or(String::new(), |view| format!("view {view}; "));
-    format!("{clients} clients on {whose}, {seconds} s and 1.5 s of clean network; {view}{links}; seed {seed}")
+    format!(
+        "{clients} clients on {whose}, {seconds} s and 1.5 s of clean network; {view}{links}; seed {seed}"
+    )
 }
 
 /// Prints the summary, writes the report.

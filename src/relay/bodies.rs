@@ -255,6 +255,24 @@ impl Bodies {
         }
     }
 
+    /// Packs all entries of a view's plan into one part, where they take at most `room` bits; false, and nothing of use, where
+    /// they take more.
+    pub fn pack_all(
+        &mut self,
+        plan: &Planned,
+        segments: &mut SegmentCache,
+        closes: Closes,
+        room: usize,
+    ) -> bool {
+        let mut contents = self.begin_view(closes);
+        let fits = contents
+            .view
+            .as_mut()
+            .is_some_and(|view| self.pack_portion(plan.entries(), plan, segments, room, view));
+        self.finish_view(contents);
+        fits
+    }
+
     /// Packs the portions of one view, each into a part. `turn` turns the order of the parts, so that one that is always
     /// lost starves nobody (SPEC TAB8).
     pub fn pack_portions(
@@ -265,6 +283,18 @@ impl Bodies {
         closes: Closes,
         turn: usize,
     ) {
+        let mut contents = self.begin_view(closes);
+        for step in 0..portions.len() {
+            let portion = &portions[(step + turn) % portions.len()];
+            if let Some(view) = &mut contents.view {
+                let fits = self.pack_portion(portion.entries(), plan, segments, BODY_MAX * 8, view);
+                debug_assert!(fits, "a portion is counted with the longest gaps");
+            }
+        }
+        self.finish_view(contents);
+    }
+
+    fn begin_view(&mut self, closes: Closes) -> Contents {
         self.bytes.clear();
         self.parts.clear();
         self.records = 0;
@@ -272,49 +302,53 @@ impl Bodies {
             .map(core::mem::take)
             .unwrap_or_default();
         let mut contents = ContentsBuilder::reusing(recycled).contents;
-        let mut view = contents.view.take().unwrap_or(ViewContents {
+        contents.exhaustive = false;
+        let view = contents.view.get_or_insert_with(|| ViewContents {
             listed: Vec::new(),
             ends: Vec::new(),
             closes,
         });
-        (view.closes, contents.exhaustive) = (closes, false);
+        view.closes = closes;
         view.listed.clear();
         view.ends.clear();
-        for step in 0..portions.len() {
-            let portion = &portions[(step + turn) % portions.len()];
-            self.pack_portion(portion.entries(), plan, segments, &mut view.listed);
-            view.ends
-                .push(u16::try_from(view.listed.len()).unwrap_or(u16::MAX));
-        }
-        contents.view = Some(view);
+        contents
+    }
+
+    fn finish_view(&mut self, contents: Contents) {
         match Arc::get_mut(&mut self.contents) {
             Some(place) => *place = contents,
             None => self.contents = Arc::new(contents),
         }
     }
 
+    /// Packs one part; false where the entries take more than `room` bits.
     fn pack_portion(
         &mut self,
         entries: &[PlannedEntry],
         plan: &Planned,
         segments: &mut SegmentCache,
-        listed: &mut Vec<u16>,
-    ) {
+        room: usize,
+        view: &mut ViewContents,
+    ) -> bool {
         let start = self.bytes.len();
         self.bytes.resize(start + BODY_MAX + 8, 0);
         let mut writer = BitWriter::new(self.bytes.get_mut(start..).unwrap_or_default());
         let mut previous = None;
         for entry in entries {
             let segment = segments.segment(entry, plan);
+            let bits = encode::gap_bits(previous, entry.slot) as usize + segment.bits;
+            if writer.bits() + bits > room {
+                return false;
+            }
             encode::gap(previous, entry.slot, &mut writer);
             writer.put_bits(segment.bytes, segment.bits);
             previous = Some(entry.slot);
             // That somebody moves is no record: the table keeps what the base has.
             if entry.how != How::Awake {
-                listed.push(entry.slot | if entry.is_removal() { REMOVED } else { 0 });
+                view.listed
+                    .push(entry.slot | if entry.is_removal() { REMOVED } else { 0 });
             }
         }
-        debug_assert!(writer.bits() <= BODY_MAX * 8);
         let length = writer.finish();
         self.bytes.truncate(start + length);
         self.parts.push(BodyPart {
@@ -323,6 +357,9 @@ impl Bodies {
             count: u32::try_from(entries.len()).unwrap_or(0),
         });
         self.records += entries.len();
+        view.ends
+            .push(u16::try_from(view.listed.len()).unwrap_or(u16::MAX));
+        true
     }
 
     /// Packs one part and says how many entries it took.

@@ -8,7 +8,7 @@ use crate::limits::{BODY_MAX, PARTS_PER_TICK};
 use crate::state::schema::Schema;
 
 use super::plan::{How, Kind, Planned, PlannedEntry, ViewPlan};
-use super::priority::{Urgency, rank_of_arrival, rank_of_change};
+use super::priority::{Urgency, rank_of_arrival, rank_of_change, weight};
 use super::segments::SegmentCache;
 
 /// Bytes a datagram takes beside its body, at most: what a part's budget is charged before anything is in it.
@@ -71,7 +71,13 @@ impl Choice {
         self.arrivals_left_out
     }
 
-    /// Chooses among the entries of `plan` for at most `bytes` of datagrams.
+    /// Bits of the body that the first datagram has room for, where there are `bytes` for all.
+    #[must_use]
+    pub fn first_room(bytes: usize) -> usize {
+        bytes.saturating_sub(PART_OVERHEAD).clamp(ROOM_MIN, BODY_MAX) * 8
+    }
+
+    /// Chooses among the entries of `plan`, which do not fit one datagram, for at most `bytes` of them.
     pub fn choose(
         &mut self,
         plan: &Planned,
@@ -85,35 +91,14 @@ impl Choice {
         self.bytes = bytes;
         (self.left_out, self.arrivals_left_out) = (0, 0);
         self.open(ROOM_MIN);
-        if self.takes_all(plan, segments) {
-            return;
-        }
         self.rank(plan, view, schema, urgency);
         for (entry, _) in with_reasons(plan, view).filter(|(_, kind)| *kind == Kind::Leave) {
             self.place(entry, plan, segments);
         }
-        self.share(plan, view, segments);
+        self.share(plan, segments);
         for portion in &mut self.portions[..self.used] {
             portion.entries.sort_unstable_by_key(|entry| entry.slot);
         }
-    }
-
-    /// Everything in one portion, in slot order, where it fits exactly.
-    fn takes_all(&mut self, plan: &Planned, segments: &mut SegmentCache) -> bool {
-        let Some(first) = self.portions.first_mut() else {
-            return false;
-        };
-        let mut previous = None;
-        let mut bits = 0;
-        for entry in plan.entries() {
-            bits += encode::gap_bits(previous, entry.slot) as usize + segments.segment(entry, plan).bits;
-            previous = Some(entry.slot);
-            if bits > first.room {
-                return false;
-            }
-        }
-        first.entries.extend_from_slice(plan.entries());
-        true
     }
 
     fn rank(&mut self, plan: &Planned, view: &ViewPlan, schema: &Schema, urgency: Urgency) {
@@ -123,9 +108,11 @@ impl Choice {
             match reason.kind {
                 Kind::Leave => {}
                 Kind::Enter => self.arrivals.push((rank_of_arrival(*reason, urgency), index)),
-                Kind::Wake | Kind::Update => {
-                    self.changes
-                        .push((rank_of_change(*reason, urgency, schema), index));
+                Kind::Update => {
+                    let entry = &plan.entries()[index];
+                    let weight = weight(schema, plan.class(entry));
+                    let rank = rank_of_change(*reason, urgency, weight, plan.wakes(entry));
+                    self.changes.push((rank, index));
                 }
             }
         }
@@ -135,7 +122,7 @@ impl Choice {
     }
 
     /// Half and half, by bits taken.
-    fn share(&mut self, plan: &Planned, view: &ViewPlan, segments: &mut SegmentCache) {
+    fn share(&mut self, plan: &Planned, segments: &mut SegmentCache) {
         let arrivals = core::mem::take(&mut self.arrivals);
         let changes = core::mem::take(&mut self.changes);
         let (mut a, mut c) = (arrivals.iter().peekable(), changes.iter().peekable());
@@ -149,13 +136,13 @@ impl Choice {
             };
             let next = if of_arrivals { a.next() } else { c.next() };
             let Some((_, index)) = next else { break };
-            let (Some(entry), Some(reason)) = (plan.entries().get(*index), view.reasons.get(*index)) else {
+            let Some(entry) = plan.entries().get(*index) else {
                 continue;
             };
             let bits = segments.segment(entry, plan).bits;
             if self.place(*entry, plan, segments) == Fit::In {
                 taken[usize::from(!of_arrivals)] += bits;
-            } else if reason.kind == Kind::Wake {
+            } else if plan.wakes(entry) {
                 // How it moves has no room; that it moves must have (SPEC ENT9).
                 let awake = PlannedEntry {
                     how: How::Awake,

@@ -72,6 +72,10 @@ const ADOPT_FRAMES: u32 = 128;
 #[derive(Debug, Default)]
 pub struct Scratch {
     found: Vec<Found>,
+    /// Who is within reach, as a set: it puts them in order.
+    within: SlotSet,
+    /// By slot, of who is within reach.
+    near: Vec<Found>,
     members: Vec<Member>,
     left: Vec<Left>,
 }
@@ -231,7 +235,6 @@ impl Interest {
         let last = self.updated.replace((frame.stream_epoch, frame.tick));
         self.find_owner(frame);
         self.find(frame, scratch);
-        scratch.found.sort_unstable_by_key(|found| found.slot);
         let end = End {
             frame,
             arena,
@@ -265,45 +268,58 @@ impl Interest {
         }
     }
 
+    /// Finds who is within reach and may be seen, by rising slot.
     fn find(&self, frame: &Frame, scratch: &mut Scratch) {
-        let found = &mut scratch.found;
+        let Scratch {
+            found, within, near, ..
+        } = scratch;
         found.clear();
-        let permitted = |slot: Slot| self.view.permits(frame.tags(slot));
-        match (self.view.scope.range(), self.centre()) {
-            (None, _) => {
-                let all = frame.alive().iter().filter(|slot| permitted(*slot));
-                found.extend(all.map(|slot| Found {
-                    slot,
-                    distance: 0,
-                    enters: true,
-                }));
+        let whole = |slot| Found {
+            slot,
+            distance: 0,
+            enters: true,
+        };
+        let Some(range) = self.view.scope.range() else {
+            let may = |slot: &Slot| self.view.permits(frame.tags(*slot)) || self.owner_slot == Some(*slot);
+            found.extend(frame.alive().iter().filter(may).map(whole));
+            return;
+        };
+        within.clear();
+        near.resize(near.len().max(frame.slot_count()), whole(0));
+        let mut put = |found: Found| {
+            within.insert(found.slot);
+            if let Some(place) = near.get_mut(usize::from(found.slot)) {
+                *place = found;
             }
-            (Some(range), Some(centre)) => {
-                let grid = frame.grid();
-                let near = grid.near(centre, range.leave_cm());
-                let near = near.filter(|(slot, _)| permitted(*slot));
-                found.extend(near.map(|(slot, squared)| Found {
-                    slot,
-                    distance: share(squared, range),
-                    enters: squared <= u64::from(range.enter_cm()).pow(2),
-                }));
+        };
+        if let Some(centre) = self.centre() {
+            let enter = u64::from(range.enter_cm()).pow(2);
+            for (placed, squared) in frame.grid().near(centre, range.leave_cm()) {
+                if self.view.permits(placed.tags) {
+                    put(Found {
+                        slot: placed.slot,
+                        distance: share(squared, range),
+                        enters: squared <= enter,
+                    });
+                }
             }
-            (Some(_), None) => {}
         }
         if let Some(slot) = self.owner_slot {
-            found.retain(|found| found.slot != slot);
-            found.push(Found {
-                slot,
-                distance: 0,
-                enters: true,
-            });
+            put(whole(slot));
         }
+        found.extend(
+            within
+                .iter()
+                .filter_map(|slot| near.get(usize::from(slot)).copied()),
+        );
     }
 
     /// Merges who was found with who was a member.
     fn merge(&mut self, end: &End<'_>, scratch: &mut Scratch) {
         let now = end.frame.tick;
-        let Scratch { found, members, left } = scratch;
+        let Scratch {
+            found, members, left, ..
+        } = scratch;
         members.clear();
         left.clear();
         let mut old = self.members.iter().copied().peekable();
@@ -396,17 +412,34 @@ impl Interest {
         near && self.view.permits(frame.tags(slot))
     }
 
-    /// A record of `slot` was sent at `now`: gives the ticks since the one before; `None` for the first, and for who is no
-    /// member.
-    pub fn note_sent(&mut self, slot: Slot, now: Tick) -> Option<u16> {
-        let place = self
-            .members
-            .binary_search_by_key(&slot, |member| member.slot)
-            .ok()?;
-        let member = self.members.get_mut(place)?;
-        let age = member.sent.age(now);
-        member.sent = Stamp::of(now);
-        (age < LONG_AGO).then_some(age)
+    /// Records of these slots, which rise but for where a part begins, were sent at `now`: tells of each member the ticks
+    /// since the one before, where there was one.
+    pub fn note_sent(
+        &mut self,
+        slots: impl Iterator<Item = Slot>,
+        now: Tick,
+        mut tell: impl FnMut(Slot, u16),
+    ) {
+        let mut from = 0;
+        let mut previous = None;
+        for slot in slots {
+            if previous.is_some_and(|previous| slot <= previous) {
+                from = 0;
+            }
+            previous = Some(slot);
+            let rest = self.members.get_mut(from..).unwrap_or_default();
+            let Some(ahead) = rest.iter().position(|member| member.slot >= slot) else {
+                continue;
+            };
+            from += ahead;
+            if let Some(member) = rest.get_mut(ahead).filter(|member| member.slot == slot) {
+                let age = member.sent.age(now);
+                member.sent = Stamp::of(now);
+                if age < LONG_AGO {
+                    tell(slot, age);
+                }
+            }
+        }
     }
 
     /// Forgets who left before `base` and is not in it: nothing can show them any more. Without a base nobody is forgotten:

@@ -185,13 +185,20 @@ impl Kitchen {
             return None;
         }
         counters.complete_records += u64::from(plan.fallback_records());
-        choice.choose(plan, view, segments, &frame.schema, urgency, bytes);
-        let closes = if choice.arrivals_left_out() > 0 {
-            Closes::No
-        } else if view.reasons.iter().any(|reason| reason.kind == Kind::Enter) {
+        let enters = view.reasons.iter().any(|reason| reason.kind == Kind::Enter);
+        let closes = if enters {
             Closes::WithAllParts
         } else {
             Closes::Always
+        };
+        if private.pack_all(plan, segments, closes, Choice::first_room(bytes)) {
+            return Some(ViewDish { exhaustive: true });
+        }
+        choice.choose(plan, view, segments, &frame.schema, urgency, bytes);
+        let closes = if choice.arrivals_left_out() > 0 {
+            Closes::No
+        } else {
+            closes
         };
         private.pack_portions(choice.portions(), plan, segments, closes, frame.tick.0 as usize);
         counters.records_omitted += choice.left_out() as u64;

@@ -13,7 +13,7 @@
 use crate::limits::OVERDUE_US;
 use crate::state::schema::Schema;
 
-use super::plan::{Kind, Reason};
+use super::plan::Reason;
 
 /// What the ticks of a stream and the way of a client make of ages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,22 +44,27 @@ pub fn rank_of_arrival(reason: Reason, urgency: Urgency) -> u32 {
     near | u32::from(waits) << 16
 }
 
-/// The rank of somebody who is there; greater goes first.
+/// The weight of a class.
 #[must_use]
-pub fn rank_of_change(reason: Reason, urgency: Urgency, schema: &Schema) -> u32 {
+pub fn weight(schema: &Schema, class: u8) -> u32 {
+    let class = schema.classes.get(usize::from(class));
+    if class.is_some_and(|class| class.query_critical) {
+        2
+    } else {
+        1
+    }
+}
+
+/// The rank of somebody who is there, of a class of this weight; greater goes first. Who wakes goes before all others.
+#[must_use]
+pub fn rank_of_change(reason: Reason, urgency: Urgency, weight: u32, wakes: bool) -> u32 {
     let age = u32::from(reason.age);
-    if reason.kind == Kind::Wake {
+    if wakes {
         return 1 << 31 | age;
     }
     if reason.age >= urgency.overdue {
         return 1 << 30 | age;
     }
-    let class = schema.classes.get(usize::from(reason.class));
-    let weight = if class.is_some_and(|class| class.query_critical) {
-        2
-    } else {
-        1
-    };
     let near = 256 + u32::from((u16::MAX - reason.distance) >> 8);
     weight * (1 + age) * near
 }
@@ -67,25 +72,23 @@ pub fn rank_of_change(reason: Reason, urgency: Urgency, schema: &Schema) -> u32 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::schema::tests::full_schema;
+    use crate::relay::plan::Kind;
 
     fn reason(age: u16, distance: u16) -> Reason {
         Reason {
             kind: Kind::Update,
             age,
             distance,
-            class: 0,
         }
     }
 
     #[test]
     fn waiting_outweighs_nearness_in_time_and_overdue_outweighs_all() {
-        let schema = full_schema();
         let urgency = Urgency {
             overdue: 20,
             under_way: 3,
         };
-        let rank = |age, distance| rank_of_change(reason(age, distance), urgency, &schema);
+        let rank = |age, distance| rank_of_change(reason(age, distance), urgency, 1, false);
         assert!(rank(1, 0) > rank(1, u16::MAX), "the nearer of equals");
         assert!(rank(4, u16::MAX) > rank(1, 0), "who waited twice as long");
         assert!(rank(20, u16::MAX) > rank(19, 0));
@@ -93,11 +96,9 @@ mod tests {
             rank(500, u16::MAX) > rank(499, 0),
             "of the overdue the longest waiting"
         );
-        let wakes = Reason {
-            kind: Kind::Wake,
-            ..reason(0, u16::MAX)
-        };
-        assert!(rank_of_change(wakes, urgency, &schema) > rank(9_999, 0));
+        assert!(rank_of_change(reason(0, u16::MAX), urgency, 1, true) > rank(9_999, 0));
+        let of_weight = |weight| rank_of_change(reason(1, 0), urgency, weight, false);
+        assert_eq!(of_weight(2), 2 * of_weight(1));
     }
 
     #[test]

@@ -272,13 +272,13 @@ impl Sending {
                 counters.view_members.observe(interest.members().len() as u64);
             }
             let held = bodies.contents().held(u32::MAX);
-            for (slot, _) in held.filter(|(_, removed)| !removed) {
-                let age = interest.note_sent(slot, frame.tick);
-                if let (true, Some(age), Some(record)) = (sampled, age, frame.record(slot)) {
+            let sent = held.filter(|(_, removed)| !removed).map(|(slot, _)| slot);
+            interest.note_sent(sent, frame.tick, |slot, age| {
+                if let (true, Some(record)) = (sampled, frame.record(slot)) {
                     let us = u64::from(age) * u64::from(frame.schema.tick_period_us);
                     counters.staleness_us[usize::from(record.tier.min(TIER_MAX))].observe(us);
                 }
-            }
+            });
         }
         sent
     }

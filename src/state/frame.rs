@@ -198,7 +198,11 @@ impl Frame {
         Arc::clone(index.get_or_insert_with(|| {
             let placed = |(slot, record): (Slot, &Record)| {
                 let at = point(&self.schema, record.motion.as_ref()?)?;
-                Some(Placed { slot, at })
+                Some(Placed {
+                    slot,
+                    tags: self.tags(slot),
+                    at,
+                })
             };
             let places: Vec<Placed> = self.records().filter_map(placed).collect();
             Arc::new(Grid::new(&places))

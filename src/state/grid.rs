@@ -7,6 +7,7 @@
 use super::record::Motion;
 use super::schema::Schema;
 use super::slots::Slot;
+use super::view::Tags;
 
 /// A place, centimetres by axis.
 pub type Point = [i32; 3];
@@ -21,6 +22,8 @@ const SIDE_MAX: usize = 256;
 pub struct Placed {
     /// Whose.
     pub slot: Slot,
+    /// Its tag bits.
+    pub tags: Tags,
     /// Where.
     pub at: Point,
 }
@@ -117,7 +120,14 @@ impl Grid {
             self.starts[index] += self.starts[index - 1];
         }
         let mut next = self.starts.clone();
-        self.placed = vec![Placed { slot: 0, at: [0; 3] }; places.len()];
+        self.placed = vec![
+            Placed {
+                slot: 0,
+                tags: 0,
+                at: [0; 3],
+            };
+            places.len()
+        ];
         for placed in places {
             let at = &mut next[cell(self, placed)];
             self.placed[*at as usize] = *placed;
@@ -134,7 +144,7 @@ impl Grid {
     }
 
     /// Everybody within `reach_cm` of `centre`, with the square of the distance, in no order.
-    pub fn near(&self, centre: Point, reach_cm: u32) -> impl Iterator<Item = (Slot, u64)> + '_ {
+    pub fn near(&self, centre: Point, reach_cm: u32) -> impl Iterator<Item = (&Placed, u64)> + '_ {
         let reach = i32::try_from(reach_cm).unwrap_or(i32::MAX);
         let lines = |i: usize| {
             let at = centre[self.axes[i]];
@@ -151,7 +161,7 @@ impl Grid {
             })
             .filter_map(move |placed| {
                 let distance = distance_squared(placed.at, centre);
-                (distance <= bound).then_some((placed.slot, distance))
+                (distance <= bound).then_some((placed, distance))
             })
     }
 }
@@ -164,6 +174,7 @@ mod tests {
     fn places(points: &[(i32, i32, i32)]) -> Vec<Placed> {
         let placed = |(slot, (x, y, z)): (usize, &(i32, i32, i32))| Placed {
             slot: u16::try_from(slot).unwrap(),
+            tags: 0,
             at: [*x, *y, *z],
         };
         points.iter().enumerate().map(placed).collect()
@@ -187,7 +198,7 @@ mod tests {
                 .map(|placed| placed.slot)
                 .collect();
             expected.sort_unstable();
-            let mut found: Vec<Slot> = grid.near(centre, reach).map(|(slot, _)| slot).collect();
+            let mut found: Vec<Slot> = grid.near(centre, reach).map(|(placed, _)| placed.slot).collect();
             found.sort_unstable();
             prop_assert_eq!(found, expected);
         }

@@ -8,7 +8,13 @@ use crate::impairment::settings::ImpairmentSettings;
 
 impl Member {
     /// Takes over what the client counted; the session is over, and `last`: so is the run.
-    pub(super) fn retire(&mut self, now_us: u64, log_end: Option<u64>, last: bool, around: &mut Surroundings) {
+    pub(super) fn retire(
+        &mut self,
+        now_us: u64,
+        log_end: Option<u64>,
+        last: bool,
+        around: &mut Surroundings,
+    ) {
         if let Some(since_us) = self.client.statistics().connected_us {
             around.tally.session_us += now_us.saturating_sub(since_us);
         }

@@ -6,8 +6,8 @@
 
 use super::Oracle;
 use crate::bench::likeness::{origin_of, same};
-use crate::bench::series::{STARVATION_BY_TIER, Series, SeriesSet};
 use crate::bench::places::SlotHints;
+use crate::bench::series::{STARVATION_BY_TIER, Series, SeriesSet};
 use crate::bench::truth::{TruthFrame, TruthReader};
 use crate::bench::view::View;
 use crate::client::display::{Known, ShownKind};
@@ -102,7 +102,9 @@ impl Oracle {
                 last = (known.as_of_us, self.reader.at(stream, known.as_of_us).next());
             }
             let (entity, tier) = (known.record.entity, known.record.tier);
-            let number = last.1.map(|truth| number_of(&self.reader, &mut self.hints, truth, slot, &known));
+            let number = last
+                .1
+                .map(|truth| number_of(&self.reader, &mut self.hints, truth, slot, &known));
             let got = number.map(|number| Got { entity, number, tier });
             let before = core::mem::replace(hunger.place(slot), got);
             let (Some(before), Some(number), Some(complete_us)) = (before, number, hunger.complete_us) else {

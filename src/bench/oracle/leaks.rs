@@ -4,8 +4,8 @@
 //! It is a leak when no view that the client was told of within [`HEARD_WITHIN_US`] allows it.
 
 use super::{EXAMPLES_MAX, Oracle, Part, decoded};
-use crate::bench::sight::{HEARD_WITHIN_US, Sees, Sight, place_of};
 use crate::bench::places::SlotHints;
+use crate::bench::sight::{HEARD_WITHIN_US, Sees, Sight, place_of};
 use crate::bench::truth::{TruthFrame, TruthReader};
 use crate::bench::view::View;
 use crate::client::session::Client;
@@ -175,8 +175,7 @@ impl Oracle {
         let number = self.reader.newest().map_or(0, |frame| frame.number);
         let client = view.client;
         let View { suspects, sight, .. } = view;
-        let is_over =
-            |suspect: &Suspect| newest_us.saturating_sub(suspect.newest_us) >= HEARD_WITHIN_US;
+        let is_over = |suspect: &Suspect| newest_us.saturating_sub(suspect.newest_us) >= HEARD_WITHIN_US;
         let has_news = told != suspects.told || (suspects.has_put_off && number != suspects.number);
         if !has_news && !suspects.list.first().is_some_and(is_over) {
             return;
@@ -212,7 +211,9 @@ impl Oracle {
         if self.counts.examples.len() < EXAMPLES_MAX {
             let entity = suspect.entity;
             let text = match suspect.seen {
-                Seen::Span(_) => format!("client {client}: entity {entity} is shown, which its view does not allow"),
+                Seen::Span(_) => {
+                    format!("client {client}: entity {entity} is shown, which its view does not allow")
+                }
                 Seen::Frame(_) | Seen::Time(_) => {
                     format!("client {client}: entity {entity} was sent, which its view does not allow")
                 }

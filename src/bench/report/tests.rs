@@ -4,8 +4,7 @@ use super::*;
 #[test]
 fn every_promised_field_is_present() {
     let report = Report::default();
-    let json: serde_json::Value =
-        serde_json::from_str(&report.to_json().expect("writes")).expect("is JSON");
+    let json: serde_json::Value = serde_json::from_str(&report.to_json().expect("writes")).expect("is JSON");
     let promised = [
         "version command seconds seed impairment machine.cores machine.kernel",
         "clients.requested clients.connected clients.lost clients.joined_ms.p50 clients.joined_ms.p99 clients.joined_ms.max",

@@ -161,8 +161,15 @@ fn events_are_due_by_the_view() {
             ..View::WHOLE
         };
         // Long before, as the times of this log go.
-        
-        sight.tell(1, 0, Assigned { entity: Some(entity(1)), view });
+
+        sight.tell(
+            1,
+            0,
+            Assigned {
+                entity: Some(entity(1)),
+                view,
+            },
+        );
         sight.forget_whole();
         trail.complete(1);
         places.iter().for_each(|place| trail.take(9, all[*place].clone()));
@@ -175,7 +182,10 @@ fn events_are_due_by_the_view() {
             series: &mut series,
         });
         let counts = trail.finish(Some(7));
-        assert_eq!((counts.duplicated, counts.out_of_order, counts.unknown), (0, 0, 0));
+        assert_eq!(
+            (counts.duplicated, counts.out_of_order, counts.unknown),
+            (0, 0, 0)
+        );
         (counts.sent, counts.delivered, counts.leaks)
     };
     assert_eq!(come(&[0, 1, 4, 6]), (4, 4, 0));

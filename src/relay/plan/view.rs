@@ -25,8 +25,6 @@ pub struct Reason {
     pub age: u16,
     /// Its distance as a share of the range.
     pub distance: u16,
-    /// Its class.
-    pub class: u8,
 }
 
 /// What an entry is about.
@@ -36,8 +34,6 @@ pub enum Kind {
     Leave,
     /// A member that the base lacks.
     Enter,
-    /// A member that rested in the base and moves.
-    Wake,
     /// A member that changed.
     Update,
 }
@@ -167,71 +163,80 @@ impl Merge<'_> {
             kind: Kind::Leave,
             age: LONG_AGO,
             distance: 0,
-            class: 0,
         };
         self.push(slot, how, reason);
     }
 
-    /// Somebody in view. Who came in since the base goes whole: an entry may have ended it in between (SPEC TAB4).
+    /// Somebody in view. Who came in since the base goes whole: an entry may have ended it in between (SPEC TAB4). What
+    /// its records are is looked at only for the own entity: the encoder compares the two, once a tick for all sessions.
     fn member(&mut self, member: &Member, known: Known, forced: bool) {
         let (slot, now) = (member.slot, self.frame.tick);
-        let Some(record) = self.frame.record(slot) else {
-            return;
-        };
         let again = self.base.is_none_or(|base| member.entered.is_after(base, now));
-        let reason = |kind| Reason {
-            kind,
-            age: member.sent.age(now),
-            distance: member.distance,
-            class: record.class,
-        };
         let (how, kind) = match known {
             Known::Absent => (How::Complete, Kind::Enter),
             _ if again || forced => (How::Complete, Kind::Update),
-            Known::Old => {
-                self.plan.fallback_records += 1;
-                (How::Complete, Kind::Update)
-            }
             Known::At(tick) if !self.frame.changed_at(slot).is_after(tick) => return,
             Known::At(tick) => match self.arena.frame(tick) {
+                Some(held) if self.is_own_motion(member, tick, held) => return,
+                Some(held) => {
+                    self.plan.remember(tick, held);
+                    (How::DeltaFrom(tick), Kind::Update)
+                }
                 None => {
                     self.plan.fallback_records += 1;
                     (How::Complete, Kind::Update)
                 }
-                Some(held) => match held.record(slot) {
-                    Some(base) if base == record => (How::Complete, Kind::Update),
-                    Some(base) if self.is_own_motion(member, tick, base, record) => return,
-                    base => {
-                        let wakes = base.is_some_and(|base| wakes(base, record));
-                        self.plan.remember(tick, held);
-                        (
-                            How::DeltaFrom(tick),
-                            if wakes { Kind::Wake } else { Kind::Update },
-                        )
-                    }
-                },
             },
+            Known::Old => {
+                self.plan.fallback_records += 1;
+                (How::Complete, Kind::Update)
+            }
         };
-        self.push(slot, how, reason(kind));
+        let reason = Reason {
+            kind,
+            age: member.sent.age(now),
+            distance: member.distance,
+        };
+        self.push(slot, how, reason);
     }
 
     /// STATE skips its owner: where only the motion differs it goes beside the snapshots (SPEC CTL3, DEC10). What was
     /// sent of it last is in the base, so that the base says what is shown.
-    fn is_own_motion(&self, member: &Member, known: Tick, base: &Record, record: &Record) -> bool {
+    fn is_own_motion(&self, member: &Member, known: Tick, held: &Frame) -> bool {
+        let now = self.frame.tick;
+        if self.interest.owner_slot() != Some(member.slot)
+            || member.sent.age(now) >= owner_refresh_ticks(self.frame)
+            || member.sent.is_after(known, now)
+        {
+            return false;
+        }
+        let (Some(base), Some(record)) = (held.record(member.slot), self.frame.record(member.slot)) else {
+            return false;
+        };
         let still = Record {
             motion: base.motion,
             ..*record
         };
-        let now = self.frame.tick;
-        self.interest.owner_slot() == Some(member.slot)
-            && still == *base
-            && record.motion.is_some() == base.motion.is_some()
-            && member.sent.age(now) < owner_refresh_ticks(self.frame)
-            && !member.sent.is_after(known, now)
+        still == *base && record.motion.is_some() == base.motion.is_some() && record != base
     }
 }
 
-fn wakes(base: &Record, record: &Record) -> bool {
-    let rests = |record: &Record| record.motion.is_some_and(|motion| motion.at_rest);
-    base.entity == record.entity && rests(base) && !rests(record)
+impl Planned {
+    /// The class of an entry's entity; 0 for who is gone.
+    #[must_use]
+    pub fn class(&self, entry: &PlannedEntry) -> u8 {
+        let now = self.frame.as_ref().and_then(|frame| frame.record(entry.slot));
+        now.map_or(0, |record| record.class)
+    }
+
+    /// True for the entry of a member that rests in its base and moves now (SPEC ENT9).
+    #[must_use]
+    pub fn wakes(&self, entry: &PlannedEntry) -> bool {
+        let rests = |record: &Record| record.motion.is_some_and(|motion| motion.at_rest);
+        let now = self.frame.as_ref().and_then(|frame| frame.record(entry.slot));
+        match (self.base_record(entry), now) {
+            (Some(base), Some(now)) => base.entity == now.entity && rests(base) && !rests(now),
+            _ => false,
+        }
+    }
 }

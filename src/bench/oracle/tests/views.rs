@@ -61,7 +61,11 @@ fn a_seeded_leak_is_found() {
     tick(&mut pair, &mut judge, &mut truth, 13, &[(3, at(62) + 3)]);
     tick(&mut pair, &mut judge, &mut truth, 14, &[(3, at(62) + 1)]);
     let counts = judge.oracle.counts().clone();
-    assert_eq!((counts.leaks, counts.mismatches), (0, 0), "suspects at first: {counts:?}");
+    assert_eq!(
+        (counts.leaks, counts.mismatches),
+        (0, 0),
+        "suspects at first: {counts:?}"
+    );
     assert_eq!(leaks(&mut judge), 1, "{:?}", judge.oracle.counts());
     let told = "client 7: entity 3#0 was sent, which its view does not allow, by 650000 us";
     assert_eq!(judge.oracle.counts().examples, [told]);
@@ -99,7 +103,11 @@ fn cameras_count_for_two_seconds() {
     use crate::bench::sight::Sees::{Never, Perhaps, Surely};
     assert_eq!(sees(&mut judge, &truth, 0, 0.0), Never, "it has neither");
     judge.view.sight.point(1_000_000, [0.0; 3]);
-    assert_eq!(sees(&mut judge, &truth, 1_100_000, 5.0), Perhaps, "it may not be known");
+    assert_eq!(
+        sees(&mut judge, &truth, 1_100_000, 5.0),
+        Perhaps,
+        "it may not be known"
+    );
     assert_eq!(sees(&mut judge, &truth, 3_100_000, 5.0), Surely);
     assert_eq!(sees(&mut judge, &truth, 3_100_000, 11.0), Perhaps);
     assert_eq!(sees(&mut judge, &truth, 3_100_000, 12.1), Never);
@@ -177,7 +185,10 @@ fn starvation_is_measured_from_the_first_change() {
     };
     let (count, longest_ms) = waits(&judge);
     assert_eq!((count, longest_ms / 10), (7, 15), "16 less 13 is three ticks");
-    let full = judge.series.of(Series::StarvationFull).map(hdrhistogram::Histogram::len);
+    let full = judge
+        .series
+        .of(Series::StarvationFull)
+        .map(hdrhistogram::Histogram::len);
     assert_eq!(full, Some(7), "all of them at the full rate");
     // One that never comes shows at the end.
     for at in 19..=60u32 {
