@@ -160,7 +160,7 @@ fn tab7_a_view_that_moves_while_joining_becomes_complete() {
             peer.take_all(&sent);
         }
     };
-    play(&mut rig, &mut peer, 12, None);
+    play(&mut rig, &mut peer, 5, None);
     assert!(!rig.session(peer.connection).whole, "not all of it came yet");
     let told = assign(&peer, Some(150), None);
     play(&mut rig, &mut peer, 100, Some(told));
