@@ -65,7 +65,7 @@ impl Eye<'_> {
                     ));
                 };
                 let before = truth.ended_tick(frame, entity)?.minus(1);
-                let stranger = sight.judge_until(truth, before, entity) == Verdict::Never;
+                let stranger = sight.judge(truth, before, entity) == Verdict::Never;
                 stranger.then(|| {
                     let why = sight.explain(truth, before, entity);
                     format!("LEAK: snapshot {tick} says that entity {entity} was destroyed, which died out of view: {why}")

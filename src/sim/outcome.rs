@@ -55,11 +55,10 @@ pub struct Figures {
     pub records_checked: u64,
     pub tables_checked: u64,
     pub departures_checked: u64,
-    /// Looks at everything shown while the newest snapshot is whole; those that found a record that is not its
-    /// frame's; those that found an entity that does not live.
+    /// Looks at everything shown while the newest snapshot is whole and leaves nothing out; those that found it other
+    /// than what is to be seen.
     pub looks: u64,
     pub looks_behind: u64,
-    pub looks_undead: u64,
     pub records_omitted: u64,
     pub messages_dropped: u64,
     pub mismatches: u64,
@@ -118,8 +117,6 @@ pub struct Figures {
     pub event_late_us: Quantiles,
     /// The longest that a member which changed waited for its record, by session.
     pub starved_us: Quantiles,
-    /// How long an entity was shown after its end.
-    pub undead_us: Quantiles,
     pub advance_us: Quantiles,
     /// From a flipped bit to the refusal; until nothing of it is left; for how long records were shown wrongly.
     pub detect_us: Quantiles,
@@ -132,7 +129,7 @@ pub struct Figures {
 impl Figures {
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Figures) {
-        let sums: [(&mut u64, u64); 51] = [
+        let sums: [(&mut u64, u64); 50] = [
             (&mut self.runs, other.runs),
             (&mut self.client_us, other.client_us),
             (&mut self.sessions, other.sessions),
@@ -171,7 +168,6 @@ impl Figures {
             (&mut self.snapshots_sent, other.snapshots_sent),
             (&mut self.looks, other.looks),
             (&mut self.looks_behind, other.looks_behind),
-            (&mut self.looks_undead, other.looks_undead),
             (&mut self.records_omitted, other.records_omitted),
             (&mut self.messages_dropped, other.messages_dropped),
             (&mut self.entries_checked, other.entries_checked),
@@ -206,7 +202,6 @@ impl Figures {
             (&mut self.slots, &other.slots),
             (&mut self.event_late_us, &other.event_late_us),
             (&mut self.starved_us, &other.starved_us),
-            (&mut self.undead_us, &other.undead_us),
             (&mut self.advance_us, &other.advance_us),
             (&mut self.detect_us, &other.detect_us),
             (&mut self.heal_us, &other.heal_us),
@@ -374,11 +369,7 @@ impl fmt::Display for Figures {
         let Figures {
             looks, looks_behind, ..
         } = self;
-        let (undead, times) = (share(self.looks_undead, *looks), spread(&self.undead_us));
-        writeln!(
-            f,
-            "whole views    {looks}: {looks_behind} behind, {undead:.2}% with an end not heard yet ({times})"
-        )?;
+        writeln!(f, "whole views    {looks}, {looks_behind} wrong")?;
         let (times, slots) = (spread(&self.advance_us), &self.slots);
         let (p50, p99, most) = (slots.at(0.5), slots.at(0.99), self.slots_most);
         writeln!(

@@ -5,29 +5,25 @@
 
 use std::sync::Arc;
 
+use super::audience::Audience;
+use super::counted;
 use super::dice::Dice;
-use super::oracle::Oracle;
 use super::outcome::{Failure, Outcome};
 use super::player::Player;
 use super::post::Post;
 use super::scenario::{CLEAN_US, Scenario, StallKind, Turn};
 use super::settings::{Sabotage, SimSettings};
-use super::sight::Sight;
-use super::spending::Spending;
-use super::starvation::Means;
 use super::upstream::Upstream;
 use super::windows::{compare_tables, describe, session_of};
-use super::world::event_number;
 use crate::impairment::settings::ImpairmentSettings;
 use crate::limits::WINDOW_SLOTS;
 use crate::relay::budget::Budget;
-use crate::relay::counters::{DatagramRefusal, Withheld};
+use crate::relay::counters::DatagramRefusal;
 use crate::relay::shard::{Receipt, Shard, ShardSettings};
 use crate::state::Frame;
 use crate::state::frame::Place;
 use crate::state::player::PlayerEvent;
 use crate::state::view::View;
-use crate::window::send::RestartReason;
 use crate::wire::seal::INSECURE_TOKEN_KEY;
 
 /// Time between two rounds of the relay's timers, microseconds.
@@ -76,11 +72,7 @@ struct Run {
     shard: Shard,
     post: Post,
     players: Vec<Player>,
-    /// By client what its session may know, and what it was sent.
-    sights: Vec<Option<Sight>>,
-    spendings: Vec<Spending>,
-    view: View,
-    budget: Budget,
+    audience: Audience,
     player_events: Vec<PlayerEvent>,
     outcome: Outcome,
     now_us: u64,
@@ -129,10 +121,7 @@ impl Run {
             .map(|(index, plan)| Player::new(seed, index, plan, scenario.clean_at_us));
         Run {
             players: players.collect(),
-            sights: scenario.clients.iter().map(|_| None).collect(),
-            spendings: scenario.clients.iter().map(|_| Spending::default()).collect(),
-            view,
-            budget,
+            audience: Audience::new(&scenario, budget, view),
             player_events: Vec::new(),
             upstream,
             sabotage: settings.sabotage,
@@ -239,8 +228,7 @@ impl Run {
             Turn::Stall { kind, length_us } => self.upstream.stall(now_us, kind, length_us),
             Turn::Join(client) => {
                 if self.players[client].client().is_none() {
-                    self.sights[client] = None;
-                    self.spendings[client] = Spending::default();
+                    self.audience.forget(client);
                 }
                 self.players[client].join(now_us);
             }
@@ -268,7 +256,13 @@ impl Run {
         self.upstream.run(self.now_us, &mut frames);
         self.outcome.figures.frames += frames.len() as u64;
         let some = !frames.is_empty();
-        self.foresee(&frames);
+        self.audience.foresee(
+            self.now_us,
+            &frames,
+            &self.shard,
+            &mut self.players,
+            &self.upstream.truth,
+        );
         for frame in frames.drain(..) {
             if let Some(id) = self.watch {
                 self.note_frame(id, &frame);
@@ -292,56 +286,6 @@ impl Run {
         }
     }
 
-    /// What each session may know of frames that are about to be served.
-    fn foresee(&mut self, frames: &[Arc<Frame>]) {
-        for index in 0..self.players.len() {
-            let Some(session) = session_of(&self.shard, &self.players[index]) else {
-                continue;
-            };
-            let connection = session.connection;
-            let sight = &mut self.sights[index];
-            let sight = match sight {
-                Some(sight) if sight.connection == connection => sight,
-                _ => sight.insert(Sight::new(connection, self.view)),
-            };
-            for (at_us, place) in self.players[index].take_cameras().into_iter().flatten() {
-                sight.tell_camera(at_us, place);
-            }
-            let Some(last) = frames.last() else { continue };
-            for frame in frames {
-                sight.publish(self.now_us, frame, &self.upstream.truth);
-            }
-            let of_stream = frames
-                .iter()
-                .filter(|frame| frame.stream_epoch == last.stream_epoch);
-            let events = of_stream.flat_map(|frame| frame.events.iter());
-            let events: Vec<_> = events
-                .filter_map(|event| Some((event_number(&event.payload)?.1, event.entity)))
-                .collect();
-            sight.note_events(self.now_us, last.tick, &self.upstream.truth, &events);
-        }
-    }
-
-    /// What the relay has just sent to whom: which tick each session was served, and how many bytes.
-    fn look_at_sessions(&mut self) {
-        let newest = self.shard.arena().newest().map(|frame| frame.tick);
-        for index in 0..self.players.len() {
-            let Some(session) = session_of(&self.shard, &self.players[index]) else {
-                continue;
-            };
-            let too_much = self.spendings[index].observe(self.now_us, session.bytes_sent, self.budget);
-            if let (Some(tick), Some(sight)) = (newest, &mut self.sights[index])
-                && session.snapshot_of == Some(tick)
-                && sight.connection == session.connection
-            {
-                sight.looked(tick);
-            }
-            if let Some(what) = too_much {
-                self.fail(Some(index), what);
-            }
-        }
-    }
-
     /// Notes what a frame changes of a watched entity.
     fn note_frame(&mut self, id: u32, frame: &Frame) {
         for slot in frame.dirty().iter() {
@@ -360,7 +304,9 @@ impl Run {
     /// What the relay has sent goes onto the links.
     fn flush(&mut self) {
         if !self.post.is_empty() {
-            self.look_at_sessions();
+            for (client, what) in self.audience.look(self.now_us, &self.shard, &self.players) {
+                self.fail(Some(client), what);
+            }
         }
         let Run {
             post,
@@ -393,25 +339,16 @@ impl Run {
         let Run {
             shard,
             players,
-            sights,
+            audience,
             upstream,
             outcome,
             ..
         } = self;
-        let session = session_of(shard, &players[index]);
-        let connection = session.map(|session| session.connection);
-        let sight = sights[index]
-            .as_mut()
-            .filter(|sight| Some(sight.connection) == connection || connection.is_none());
-        let mut oracle = Oracle {
-            truth: &upstream.truth,
-            sight,
-            refused: session.map_or(0, |session| session.stream.refused()),
-            means: means(&self.scenario, self.budget, &players[index]),
-        };
-        players[index].run(self.now_us, &mut oracle, &mut outcome.figures);
+        let mut oracle = audience.oracle(index, shard, &players[index], &upstream.truth);
+        let player = &mut players[index];
+        player.run(self.now_us, &mut oracle, &mut outcome.figures);
         if let Some(sight) = oracle.sight
-            && let Some(cameras) = players[index].take_cameras()
+            && let Some(cameras) = player.take_cameras()
         {
             cameras.for_each(|(at_us, place)| sight.tell_camera(at_us, place));
         }
@@ -531,25 +468,18 @@ impl Run {
             let Run {
                 shard,
                 players,
-                sights,
+                audience,
                 upstream,
                 outcome,
                 now_us,
                 ..
             } = &mut self;
             let session = session_of(shard, &players[index]);
-            let connection = session.map(|session| session.connection);
-            let sight = sights[index].as_mut();
-            let oracle = Oracle {
-                truth: &upstream.truth,
-                sight: sight.filter(|sight| Some(sight.connection) == connection),
-                refused: session.map_or(0, |session| session.stream.refused()),
-                means: None,
-            };
-            let charge = connection.and_then(|connection| upstream.director.player(connection));
+            let charge = session.and_then(|session| upstream.director.player(session.connection));
+            let backlog = session.map_or(0, |session| session.stream.backlog());
+            let oracle = audience.oracle(index, shard, &players[index], &upstream.truth);
             players[index].end(*now_us, &oracle, charge, &mut outcome.figures);
-            if session.is_some_and(|session| session.stream.backlog() > 0) {
-                let backlog = session.map_or(0, |session| session.stream.backlog());
+            if backlog > 0 {
                 self.fail(Some(index), format!("{backlog} messages still wait at the relay"));
             }
             self.gather(index);
@@ -557,58 +487,10 @@ impl Run {
         let figures = &mut self.outcome.figures;
         figures.runs = 1;
         figures.stream_epochs = u64::from(self.upstream.stream_epoch());
-        let counters = self.shard.counters();
-        figures.advances = counters.advances_confirmed;
-        figures.full_snapshots = counters.full_snapshots;
-        figures.complete_records = counters.complete_records;
-        figures.reports_stale = counters.reports_stale;
-        figures.migrations = counters.migrations;
-        figures.snapshots_sent = counters.snapshots_sent;
-        let labels = |counts: &[u64], labels: &[&'static str]| {
-            labels
-                .iter()
-                .copied()
-                .zip(counts.iter().copied())
-                .filter(|(_, count)| *count > 0)
-                .collect()
-        };
-        figures.fallbacks = labels(&counters.fallbacks, &RestartReason::ALL.map(RestartReason::label));
-        figures.withheld = labels(&counters.withheld, &Withheld::ALL.map(Withheld::label));
-        figures.refused_by_relay = labels(
-            &counters.datagrams_refused,
-            &DatagramRefusal::ALL.map(DatagramRefusal::label),
-        );
-        let (contradicting, without_slot) = (
-            counters.reports_contradicting,
-            counters.withheld[Withheld::Slot as usize],
-        );
-        for (mean, count) in self.shard.counters_mut().window_advance_us.take() {
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-            (0..count).for_each(|_| self.outcome.figures.advance_us.add(mean as u64));
-        }
-        if contradicting > 0 {
-            self.fail(
-                None,
-                format!("{contradicting} reports contradicted what the relay knows"),
-            );
-        }
-        if without_slot > 0 {
-            self.fail(
-                None,
-                format!("{without_slot} snapshots were withheld for want of a slot"),
-            );
+        let wrong = counted::take(self.shard.counters_mut(), figures);
+        for what in wrong {
+            self.fail(None, what);
         }
         self.outcome
     }
-}
-
-/// What a client's records wait for; nothing can be said where a cap on all sessions cuts.
-fn means(scenario: &Scenario, budget: Budget, player: &Player) -> Option<Means> {
-    let (loss, round_trip_us) = player.worst();
-    scenario.egress_bytes_per_s.is_none().then_some(Means {
-        bytes_per_s: budget.bytes_per_s,
-        loss,
-        round_trip_us,
-        period_us: scenario.world.period_us,
-    })
 }

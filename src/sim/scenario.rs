@@ -4,6 +4,7 @@
 //! links and an undisturbed upstream and [`QUIET_US`] of a world at rest, after which every client must have the whole truth.
 
 use super::dice::Dice;
+use super::provision::Provision;
 use super::role::{Role, RolePlan};
 use super::settings::SimSettings;
 use crate::impairment::settings::ImpairmentSettings;
@@ -14,8 +15,6 @@ pub const CLEAN_US: u64 = 2_000_000;
 /// The origin says nothing for this long after that, and the relay repeats its last world: what the pace held back or the
 /// budget left out is said. Longer where the budget is small.
 pub const QUIET_US: u64 = 2_000_000;
-/// Bytes of budget that an entity takes while the world is at rest: its record several times, headers among them.
-const QUIET_BYTES: u64 = 400;
 /// The longest round trip a link is given by its seed, jitter included.
 pub const ROUND_TRIP_MAX_US: u64 = 300_000;
 
@@ -205,12 +204,12 @@ impl Scenario {
             );
         }
         turns.sort_by_key(|(at_us, _)| *at_us);
-        let means = Means::draw(&mut Dice::new(seed, "means", 0), settings, count);
-        let quiet_us = means.quiet_us(world.entities);
+        let provision = Provision::draw(&mut Dice::new(seed, "means", 0), settings, count);
+        let quiet_us = provision.quiet_us(world.entities);
         Scenario {
-            budget_bytes_per_s: means.budget,
-            egress_bytes_per_s: means.egress,
-            view: means.view,
+            budget_bytes_per_s: provision.budget_bytes_per_s,
+            egress_bytes_per_s: provision.egress_bytes_per_s,
+            view: provision.view,
             quiet_us,
             seed,
             clean_at_us,
@@ -223,46 +222,6 @@ impl Scenario {
             turns,
             clients,
         }
-    }
-}
-
-/// What the relay is given.
-struct Means {
-    budget: Option<u64>,
-    egress: Option<u64>,
-    view: Option<Role>,
-}
-
-impl Means {
-    fn draw(dice: &mut Dice, settings: &SimSettings, clients: usize) -> Means {
-        let budget = match dice.up_to(3) {
-            0 | 1 => None,
-            2 => Some(dice.mostly_small(3_000, 64_000)),
-            _ => Some(dice.mostly_small(10_000, 512_000)),
-        };
-        let each = dice.mostly_small(6_000, 100_000);
-        let egress = dice.chance(0.15).then(|| each * clients as u64);
-        let view = dice.chance(0.25).then(|| Role::ALL[1 + dice.index(3)]);
-        match settings.role {
-            Some(_) => Means {
-                budget: settings.budget,
-                egress: None,
-                view: None,
-            },
-            None => Means {
-                budget: settings.budget.or(budget),
-                egress,
-                view,
-            },
-        }
-    }
-
-    fn quiet_us(&self, entities: usize) -> u64 {
-        let rate = self
-            .budget
-            .unwrap_or(u64::MAX)
-            .min(self.egress.map_or(u64::MAX, |cap| cap / 8));
-        QUIET_US + entities as u64 * QUIET_BYTES * 1_000_000 / rate.max(1)
     }
 }
 

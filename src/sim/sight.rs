@@ -363,6 +363,13 @@ impl Sight {
         if seen && !truth.is_replaced(entity) && self.judge(truth, before, entity) == Verdict::Must {
             return Verdict::Must;
         }
+        let ended = truth
+            .frame(tick)
+            .and_then(|frame| truth.ended_tick(frame, entity));
+        let stranger = ended.is_some_and(|ended| self.judge(truth, ended.minus(1), entity) == Verdict::Never);
+        if stranger {
+            return Verdict::Never;
+        }
         self.judge_until(truth, tick, entity).min(Verdict::May)
     }
 

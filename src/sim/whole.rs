@@ -19,15 +19,9 @@ use crate::state::record::Record;
 
 /// Time between two looks at everything shown.
 const LOOK_US: u64 = 200_000;
-/// The longest that an entity may be shown after its end while whole snapshots arrive: a view resync, and a
-/// digest that is lost some times.
-pub const UNDEAD_WITHIN_US: u64 = 4_000_000;
-
 /// What was found at the looks so far.
 #[derive(Debug, Default)]
 pub struct Whole {
-    /// What was shown after its end at the last look at everything, since when on the clock of looks.
-    undead: HashMap<Entity, u64, EntityHasher>,
     starvation: Starvation,
     looked_at_us: u64,
     looks_us: u64,
@@ -38,7 +32,6 @@ pub struct Whole {
 impl Whole {
     /// A new stream, or a doubt: what was followed is void.
     pub fn forget(&mut self) {
-        self.undead.clear();
         self.starvation.forget();
     }
 
@@ -117,9 +110,9 @@ impl Whole {
         said.collect()
     }
 
-    /// Everybody who must be in view is shown as it is, and nobody else for long.
+    /// Everybody who must be in view is shown as it is, and nobody else.
     fn look_at_settled(
-        &mut self,
+        &self,
         client: &Client,
         frame: &FrameFact,
         sight: &Sight,
@@ -128,24 +121,14 @@ impl Whole {
     ) -> Vec<String> {
         let verdicts = sight.verdicts(truth, frame);
         let owner = sight.owner_at(frame.tick);
-        let mut wrong = core::mem::take(&mut self.undead);
-        let mut still: HashMap<Entity, u64, EntityHasher> = HashMap::default();
         let mut shown: HashSet<Entity, EntityHasher> = HashSet::default();
         let mut behind = Vec::new();
         for (_, record, _) in client.display().records() {
             shown.insert(record.entity);
             let fact = truth.at(frame, record.entity);
-            match (fact, verdicts.get(&record.entity)) {
-                (Fact::Alive(expected), Some(Verdict::Must | Verdict::May)) => {
-                    if !is_right(&record, expected, owner) {
-                        behind.push(record.entity);
-                    }
-                }
-                (Fact::Alive(_), _) => behind.push(record.entity),
-                _ => {
-                    let since = wrong.remove(&record.entity).unwrap_or(self.looks_us);
-                    still.insert(record.entity, since);
-                }
+            let seen = matches!(verdicts.get(&record.entity), Some(Verdict::Must | Verdict::May));
+            if !matches!(fact, Fact::Alive(expected) if seen && is_right(&record, expected, owner)) {
+                behind.push(record.entity);
             }
         }
         let musts = verdicts.iter().filter(|(_, verdict)| **verdict == Verdict::Must);
@@ -156,7 +139,6 @@ impl Whole {
         );
         figures.looks += 1;
         figures.looks_behind += u64::from(!behind.is_empty());
-        figures.looks_undead += u64::from(!still.is_empty());
         let mut found = Vec::new();
         for entity in behind {
             let display = client.display();
@@ -166,28 +148,6 @@ impl Whole {
             found.push(format!(
                 "snapshot {tick} is whole, and entity {entity} is shown as {known:?}; true is {fact:?}; {why}"
             ));
-        }
-        wrong
-            .values()
-            .for_each(|since| figures.undead_us.add(self.looks_us.saturating_sub(*since)));
-        self.undead = still;
-        found.extend(self.say_undead(frame, sight, truth));
-        found
-    }
-
-    /// Says of which entities the end has not been heard for too long, once each.
-    fn say_undead(&mut self, frame: &FrameFact, sight: &Sight, truth: &Truth) -> Vec<String> {
-        let mut found = Vec::new();
-        for (entity, since) in &mut self.undead {
-            if self.looks_us > since.saturating_add(UNDEAD_WITHIN_US) {
-                let (tick, fact) = (frame.tick, truth.at(frame, *entity));
-                let us = self.looks_us - *since;
-                let why = sight.explain(truth, tick, *entity);
-                found.push(format!(
-                    "entity {entity} has been shown for {us} us too long, at snapshot {tick} too: {fact:?}; {why}"
-                ));
-                *since = u64::MAX / 2;
-            }
         }
         found
     }
