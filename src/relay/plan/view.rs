@@ -172,13 +172,13 @@ impl Merge<'_> {
         self.push(slot, how, reason);
     }
 
-    /// Somebody in view. Who came in since the base goes whole: an entry may have ended it in between (SPEC TAB4).
+    /// Somebody in view. Who is new since the base goes whole.
     fn member(&mut self, member: &Member, known: Known, forced: bool) {
         let (slot, now) = (member.slot, self.frame.tick);
         let Some(record) = self.frame.record(slot) else {
             return;
         };
-        let again = self.base.is_none_or(|base| member.entered.is_after(base, now));
+        let again = member.is_new(self.base, now);
         let reason = |kind| Reason {
             kind,
             age: member.sent.age(now),
