@@ -30,10 +30,20 @@ pub struct Member {
     pub slot: Slot,
     /// When a record of it was sent last.
     pub sent: Stamp,
-    /// When it came into view.
+    /// When it came into view, or was left out last since.
     pub entered: Stamp,
     /// Its distance as a share of the range, 65,535 at its border; 0 without a range.
     pub distance: u16,
+}
+
+impl Member {
+    /// True when it came in since `base`, or was not sent since it came: an entry may have ended it before, and what the base
+    /// has of it may be from then (SPEC TAB4).
+    #[must_use]
+    pub fn is_new(&self, base: Option<Tick>, now: Tick) -> bool {
+        let unsent = self.sent.age(now) > self.entered.age(now);
+        unsent || base.is_none_or(|base| self.entered.is_after(base, now))
+    }
 }
 
 /// One entity that was in view: it may be shown, and only an entry takes it away (SPEC CTL1).
@@ -438,6 +448,16 @@ impl Interest {
                 if age < LONG_AGO {
                     tell(slot, age);
                 }
+            }
+        }
+    }
+
+    /// A snapshot of `now` on `base` has left something out. Who was new to it and is not in it stays new to the base that
+    /// is made of it.
+    pub fn put_off(&mut self, base: Option<Tick>, now: Tick) {
+        for member in &mut self.members {
+            if member.sent.age(now) > 0 && member.is_new(base, now) {
+                member.entered = Stamp::of(now.next());
             }
         }
     }

@@ -279,6 +279,9 @@ impl Sending {
                     counters.staleness_us[usize::from(record.tier.min(TIER_MAX))].observe(us);
                 }
             });
+            if !dish.exhaustive {
+                interest.put_off(self.base.map(|base| base.id), frame.tick);
+            }
         }
         sent
     }

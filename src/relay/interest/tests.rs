@@ -107,3 +107,28 @@ fn ctl1_who_died_out_of_view_between_two_looks_has_left() {
     assert_eq!(why_of(19_000, false), Some(Departure::LeftView));
     assert_eq!(why_of(19_000, true), Some(Departure::LeftView));
 }
+
+/// SPEC TAB4, TAB8: who came back and was left out is new until it was sent, to every base that is made meanwhile.
+#[test]
+fn tab8_who_is_left_out_stays_new() {
+    let new = |interest: &Interest, base, now| interest.members()[1].is_new(Some(Tick(base)), Tick(now));
+    let (mut world, first) = world(2, Tick(1));
+    let (arena, mut scratch) = (Arena::new(4), Scratch::default());
+    let mut interest = Interest::new(View::WHOLE);
+    interest.update(&first, &arena, &mut scratch);
+    assert!(new(&interest, 1, 1), "it was never sent");
+    interest.put_off(None, Tick(1));
+    for tick in 2..4 {
+        let frame = world
+            .advance(Tick(tick), &moved(u64::from(tick) * 10, [0], 7))
+            .unwrap();
+        interest.update(&frame, &arena, &mut scratch);
+    }
+    interest.note_sent([1].into_iter(), Tick(3), |_, _| {});
+    assert!(new(&interest, 1, 3), "that base was made without it");
+    assert!(!new(&interest, 3, 3));
+    interest.put_off(Some(Tick(3)), Tick(3));
+    let fourth = world.advance(Tick(4), &moved(40, [0], 9)).unwrap();
+    interest.update(&fourth, &arena, &mut scratch);
+    assert!(!new(&interest, 3, 4), "who is not new is not made new");
+}

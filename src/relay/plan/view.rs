@@ -167,11 +167,11 @@ impl Merge<'_> {
         self.push(slot, how, reason);
     }
 
-    /// Somebody in view. Who came in since the base goes whole: an entry may have ended it in between (SPEC TAB4). What
+    /// Somebody in view. Who is new since the base goes whole. What
     /// its records are is looked at only for the own entity: the encoder compares the two, once a tick for all sessions.
     fn member(&mut self, member: &Member, known: Known, forced: bool) {
         let (slot, now) = (member.slot, self.frame.tick);
-        let again = self.base.is_none_or(|base| member.entered.is_after(base, now));
+        let again = member.is_new(self.base, now);
         let (how, kind) = match known {
             Known::Absent => (How::Complete, Kind::Enter),
             _ if again || forced => (How::Complete, Kind::Update),

@@ -134,14 +134,14 @@ fn a_camera_moves_the_view_that_the_server_made_free_and_no_other() {
 /// were left behind is no progress.
 #[test]
 fn tab7_a_view_that_moves_while_joining_becomes_complete() {
-    let mut rig = Rig::with(200, Tick(1), |settings| settings.budget = Budget::of_rate(8_000));
+    let mut rig = Rig::with(800, Tick(1), |settings| settings.budget = Budget::of_rate(8_000));
     let mut peer = Peer::join(&mut rig, 4_000);
     peer.speak(&mut rig);
-    let reach = Scope::Owner(Range::new(300, 300).unwrap());
+    let reach = Scope::Owner(Range::new(1_000, 1_000).unwrap());
     let told = assign(&peer, Some(0), Some(reach));
     let sent = rig.turn(|us| {
-        let mut update = moved(us, 0..200, 0);
-        for observed in update.observed.iter_mut().skip(100) {
+        let mut update = moved(us, 0..800, 0);
+        for observed in update.observed.iter_mut().skip(400) {
             observed.motion.as_mut().unwrap().position[0] = 19_000;
         }
         update.directives = vec![told];
@@ -162,10 +162,10 @@ fn tab7_a_view_that_moves_while_joining_becomes_complete() {
     };
     play(&mut rig, &mut peer, 5, None);
     assert!(!rig.session(peer.connection).whole, "not all of it came yet");
-    let told = assign(&peer, Some(150), None);
-    play(&mut rig, &mut peer, 100, Some(told));
+    let told = assign(&peer, Some(600), None);
+    play(&mut rig, &mut peer, 200, Some(told));
     assert!(rig.session(peer.connection).whole);
-    assert_eq!(members(&rig, &peer).len(), 100);
+    assert_eq!(members(&rig, &peer).len(), 400);
 }
 
 /// SPEC ID1, PLY7: what is assigned with the first ticks of a new stream holds, though the client has not heard of it yet.
