@@ -152,7 +152,7 @@ impl Sight {
         if !self.never_whole && server_us <= first_us.saturating_add(GOES_ON_US) {
             arounds[TOLD_MAX] = Some(Around::new(Assigned::default(), None, truth));
         }
-        for index in 0..self.told.len() {
+        for (index, around) in arounds.iter_mut().enumerate().take(self.told.len()) {
             let (heard_us, assigned) = self.told[index];
             let next_us = self
                 .told
@@ -164,7 +164,7 @@ impl Sight {
                     Scope::Whole => None,
                     Scope::Owner(_) | Scope::Camera(_) => self.own_at(reader, truth, assigned.entity),
                 };
-                arounds[index] = Some(Around::new(assigned, own, truth));
+                *around = Some(Around::new(assigned, own, truth));
             }
         }
         let at_us = truth.published_us.unwrap_or(now_us);
@@ -257,7 +257,7 @@ impl Around {
         }
     }
 
-    fn from_own(&self, place: Point) -> Sees {
+    fn around_own(&self, place: Point) -> Sees {
         match self.own {
             None => Sees::Never,
             Some((centre, true)) => self.from(centre, place),
@@ -329,18 +329,18 @@ impl Outlook<'_> {
             (_, Some(place)) => place,
         };
         if matches!(around.view.scope, Scope::Owner(_)) {
-            return around.from_own(place);
+            return around.around_own(place);
         }
         let mut answers = self
             .cameras
             .range(self.from..self.until)
             .map(|(_, camera)| around.from(*camera, place));
         let Some(first) = answers.next() else {
-            return around.from_own(place);
+            return around.around_own(place);
         };
         let seen = answers.fold(first, Sees::or);
         if self.is_first {
-            seen.or(around.from_own(place))
+            seen.or(around.around_own(place))
         } else {
             seen
         }

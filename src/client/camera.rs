@@ -60,6 +60,7 @@ fn quantise(metres: [f64; 3], schema: &Schema) -> Result<[u32; 3], SchemaError> 
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
     use crate::state::schema::Axis;

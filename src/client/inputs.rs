@@ -142,6 +142,7 @@ fn place_of(number: u32) -> usize {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
     use crate::wire::bytes::ByteReader;

@@ -52,7 +52,7 @@ pub struct Director {
 /// The bytes of an input: whose, which, and some filling; sometimes none at all.
 #[must_use]
 pub fn input_payload(mark: [u8; 4], sequence: u32) -> Vec<u8> {
-    if sequence % 17 == 0 {
+    if sequence.is_multiple_of(17) {
         return Vec::new();
     }
     let filling = sequence.wrapping_mul(0x9E37_79B1) >> 16;

@@ -242,6 +242,7 @@ fn take_payload(reader: &mut ByteReader<'_>, max: usize) -> Result<Vec<u8>, Read
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 

@@ -82,6 +82,7 @@ fn take_input<'a>(reader: &mut ByteReader<'a>) -> Result<&'a [u8], ReadError> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 

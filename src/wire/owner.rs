@@ -69,6 +69,7 @@ impl<'a> OwnerBlock<'a> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 

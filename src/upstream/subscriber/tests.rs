@@ -404,7 +404,7 @@ fn pre4_directives_come_with_the_next_tick() {
     let taken = directives(
         &mut subscriber,
         &[
-            directed(&[one.clone()]),
+            directed(std::slice::from_ref(&one)),
             directed(&[two.clone(), three.clone()]),
             tick(5, false),
             tick(6, false),
@@ -417,7 +417,7 @@ fn pre4_directives_come_with_the_next_tick() {
         "tick 5 had come already"
     );
 
-    directives(&mut subscriber, &[directed(&[two.clone()])]);
+    directives(&mut subscriber, &[directed(std::slice::from_ref(&two))]);
     let _ = subscriber.start();
     let taken = directives(&mut subscriber, &[hello(1, 1), tick(8, true)]);
     assert_eq!((taken, subscriber.counts().directives_dropped), (vec![vec![]], 1));
