@@ -76,8 +76,8 @@ pub struct RelaySettings {
     pub sessions_max: usize,
     /// Bytes a second that one session may be sent.
     pub budget_bytes_per_s: u64,
-    /// Bytes at once that one session may be sent; where not given, an eighth of a second's rate.
-    pub budget_burst_bytes: Option<u64>,
+    /// Bytes at once that one session may be sent; 0 for an eighth of a second's rate.
+    pub budget_burst_bytes: u64,
     /// Bytes a second that all sessions together may be sent; 0 for no cap.
     pub egress_bytes_per_s: u64,
     /// What a session sees until the origin says what it may see.
@@ -110,7 +110,7 @@ impl Default for RelaySettings {
             shards: std::thread::available_parallelism().map_or(1, |cores| cores.get().min(SHARDS_MAX)),
             sessions_max: 10_000,
             budget_bytes_per_s: 512 << 10,
-            budget_burst_bytes: None,
+            budget_burst_bytes: 0,
             egress_bytes_per_s: 0,
             view: View::WHOLE,
             tier_cell_m: 32,
@@ -155,7 +155,7 @@ pub struct PartialSettings {
     /// Bytes a second that one session may be sent [default: 524288]
     #[arg(long, env = "ACKLINE_BUDGET_BYTES_PER_S", value_name = "BYTES", value_parser = whole(bounds::BUDGET_BYTES_PER_S))]
     pub budget_bytes_per_s: Option<u64>,
-    /// Bytes at once that one session may be sent [default: an eighth of a second, 1200 to 65536]
+    /// Bytes at once that one session may be sent, from 1200; 0 for an eighth of a second's rate, up to 65536 [default: 0]
     #[arg(long, env = "ACKLINE_BUDGET_BURST_BYTES", value_name = "BYTES", value_parser = whole(bounds::BUDGET_BURST_BYTES))]
     pub budget_burst_bytes: Option<u64>,
     /// Bytes a second that all sessions together may be sent, shared fairly; 0 for no cap [default: 0]
@@ -226,7 +226,10 @@ impl RelaySettings {
     pub fn budget(&self) -> Budget {
         let derived = Budget::of_rate(self.budget_bytes_per_s);
         Budget {
-            burst_bytes: self.budget_burst_bytes.unwrap_or(derived.burst_bytes),
+            burst_bytes: match self.budget_burst_bytes {
+                0 => derived.burst_bytes,
+                given => given,
+            },
             ..derived
         }
     }
@@ -281,7 +284,7 @@ impl RelaySettings {
         within(
             "budget_burst_bytes",
             self.budget().burst_bytes,
-            bounds::BUDGET_BURST_BYTES,
+            bounds::BUDGET_BURST_LEAST..=*bounds::BUDGET_BURST_BYTES.end(),
         )?;
         within(
             "egress_bytes_per_s",
@@ -396,7 +399,7 @@ impl RelaySettings {
             shards: Some(self.shards),
             sessions_max: Some(self.sessions_max),
             budget_bytes_per_s: Some(self.budget_bytes_per_s),
-            budget_burst_bytes: Some(self.budget().burst_bytes),
+            budget_burst_bytes: Some(self.budget_burst_bytes),
             egress_bytes_per_s: Some(self.egress_bytes_per_s),
             view: Some(self.view),
             tier_cell_m: Some(self.tier_cell_m),
@@ -480,7 +483,7 @@ impl PartialSettings {
         over(&self.shards, &mut settings.shards);
         over(&self.sessions_max, &mut settings.sessions_max);
         over(&self.budget_bytes_per_s, &mut settings.budget_bytes_per_s);
-        settings.budget_burst_bytes = self.budget_burst_bytes.or(settings.budget_burst_bytes);
+        over(&self.budget_burst_bytes, &mut settings.budget_burst_bytes);
         over(&self.egress_bytes_per_s, &mut settings.egress_bytes_per_s);
         over(&self.view, &mut settings.view);
         over(&self.tier_cell_m, &mut settings.tier_cell_m);

@@ -26,10 +26,13 @@ impl Oracle {
             let Some((place, record)) = self.hints.place(&truth.frame, shown.slot, entity) else {
                 continue;
             };
+            let settled = view.sight.is_settled(truth.server_us());
             let outlook = view.sight.outlook(&self.reader, truth, now_us);
             let tags = truth.frame.tags(place);
             let stays = match absence {
                 Absence::Destroyed { .. } => true,
+                // What it was told last may not be what it has, right after; what is wrong then shows at the end.
+                Absence::Hidden | Absence::LeftView if !settled => false,
                 Absence::Hidden => outlook.permits(entity, tags) == Sees::Surely,
                 Absence::LeftView | Absence::Unheard => {
                     let at = place_of(&truth.frame.schema, record);

@@ -9,7 +9,10 @@ use crate::state::view::ViewError;
 pub(super) const SHARDS: RangeInclusive<usize> = 1..=SHARDS_MAX;
 pub(super) const SESSIONS_MAX: RangeInclusive<usize> = 1..=limits::SESSIONS_MAX;
 pub(super) const BUDGET_BYTES_PER_S: RangeInclusive<u64> = 4_000..=1_000_000_000;
-pub(super) const BUDGET_BURST_BYTES: RangeInclusive<u64> = DATAGRAM_MAX as u64..=64 << 20;
+/// 0, or from [`BUDGET_BURST_LEAST`] on.
+pub(super) const BUDGET_BURST_BYTES: RangeInclusive<u64> = 0..=64 << 20;
+/// A datagram.
+pub(super) const BUDGET_BURST_LEAST: u64 = DATAGRAM_MAX as u64;
 pub(super) const EGRESS_BYTES_PER_S: RangeInclusive<u64> = 0..=1_000_000_000_000;
 pub(super) const TIER_CELL_M: RangeInclusive<u32> = 1..=100_000;
 pub(super) const TIER_ENTITIES: RangeInclusive<u32> = 0..=1_000_000;
