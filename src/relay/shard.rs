@@ -188,7 +188,10 @@ impl Shard {
     pub fn publish(&mut self, frame: Arc<Frame>, schema: &[u8]) {
         let unserved = self.unserved();
         self.counters.withheld[Withheld::Overrun as usize] += unserved as u64;
-        self.missed += unserved;
+        // Frames that come together are a burst of the upstream's: the shard is behind where it began to serve one.
+        if !self.fresh {
+            self.missed += unserved;
+        }
         if frame.stream_epoch != self.stream_epoch {
             self.stream_epoch = frame.stream_epoch;
             self.schema = schema.to_vec();

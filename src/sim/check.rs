@@ -185,7 +185,8 @@ impl Check {
                     newest.id, newest.server_us
                 ));
             }
-            if self.newest_at_us > 0 {
+            // A repeat of the last world has its time: how far apart those are is the upstream's doing.
+            if self.newest_at_us > 0 && newest.server_us != server_us {
                 figures.gap_us.add(now_us - self.newest_at_us);
             }
         }

@@ -190,7 +190,7 @@ fn win8_the_window_never_fills_at_60_hz() {
             ..LinkDemand::default()
         };
         let settings = SimSettings {
-            seconds: 60,
+            seconds: 30,
             hz: Some(60.0),
             clients: Some(4),
             calm: true,

@@ -371,7 +371,7 @@ impl Session<'_> {
     /// Lets the world stand still until the client has all of it, compares, and ends the session.
     fn settle(mut self) {
         self.middle.clear_up();
-        for _ in 0..120 {
+        for _ in 0..60 {
             self.tick = self.tick.next();
             let frame = self.origin.hold(self.tick, false);
             self.frame = Some(Arc::clone(&frame));

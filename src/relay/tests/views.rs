@@ -1,6 +1,6 @@
 //! What a client may not do to its view, and what a shard does when it has too little: of time, of bytes.
 
-use super::peer::{Peer, Rig};
+use super::peer::{Batch, Peer, Rig};
 use crate::relay::arena::tests::moved;
 use crate::relay::budget::Budget;
 use crate::relay::counters::Withheld;
@@ -291,13 +291,24 @@ fn ops1_an_overloaded_shard_slows_spectators_first_and_recovers() {
         }
     };
     settle(&mut rig, &mut player, &mut spectator, 30);
+    // A burst of the upstream's is no overload: what comes together was never begun.
+    for _ in 0..5 {
+        (0..4).for_each(|_| rig.publish_moving(60));
+        rig.turn_moving(60);
+    }
+    assert_eq!(rig.shard.overload_level(), 0);
+    let player_path = player.path;
     let level = |rig: &mut Rig, wanted: u8| {
         for _ in 0..50 {
             if rig.shard.overload_level() == wanted {
                 return;
             }
-            // Two frames at once: nobody was served the first.
+            // One frame comes while another is being served: there was no room for one of the two.
             rig.publish_moving(60);
+            let mut full = Batch::default();
+            full.sent.extend((0..40).map(|_| (player_path, Vec::new())));
+            assert!(rig.shard.transmit(rig.now_us, &mut full));
+            assert_eq!(rig.shard.unserved(), 1);
             rig.turn_moving(60);
             rig.turn_moving(60);
         }
