@@ -213,8 +213,8 @@ pub struct LoadFlags {
     /// Threads that run clients [default: one for each 500 clients, at most one for each core]
     #[arg(long, value_name = "N", value_parser = whole(THREADS))]
     pub threads: Option<usize>,
-    /// What clients see, set by the origin: whole, radius[:ENTER,LEAVE] around their own entity, or
-    /// spectator[:ENTER,LEAVE] around a camera that each moves, in metres. With --relay: what they must have been given
+    /// What clients see, set by the origin: whole, radius or radius:ENTER,LEAVE around their own entity, spectator or
+    /// spectator:ENTER,LEAVE around a camera that each moves, in metres. With --relay: what they must have been given
     /// [default: whole, or the relay's own]
     #[arg(long, value_name = "KIND")]
     pub view: Option<View>,
