@@ -102,7 +102,7 @@ impl Kitchen {
         counters: &mut Counters,
     ) -> Option<Dish> {
         let frame = arena.newest()?;
-        self.find_requested(frame, requests, counters);
+        self.find_requested(frame, frame.alive().iter(), requests, counters);
         let key = match base {
             None => Some(None),
             Some(Table::Whole(tick)) => Some(Some(*tick)),
@@ -146,13 +146,19 @@ impl Kitchen {
         Some(dish)
     }
 
-    /// Slots of the entities whose complete record the client asked for (SPEC CTL2).
-    fn find_requested(&mut self, frame: &Frame, requests: &[(u32, u32)], counters: &mut Counters) {
+    /// Slots of the entities, among those at `slots`, whose complete record the client asked for (SPEC CTL2).
+    fn find_requested(
+        &mut self,
+        frame: &Frame,
+        slots: impl Iterator<Item = Slot>,
+        requests: &[(u32, u32)],
+        counters: &mut Counters,
+    ) {
         self.forced.clear();
         if !requests.is_empty() {
             let asked = |entity: Entity| requests.contains(&(entity.id, entity.generation));
-            let found = frame.records().filter(|(_, record)| asked(record.entity));
-            self.forced.extend(found.map(|(slot, _)| slot));
+            let is_asked = |slot: &Slot| frame.record(*slot).is_some_and(|record| asked(record.entity));
+            self.forced.extend(slots.filter(is_asked));
         }
         counters.requested_records += self.forced.len() as u64;
     }
@@ -171,7 +177,8 @@ impl Kitchen {
         counters: &mut Counters,
     ) -> Option<ViewDish> {
         let frame = arena.newest()?;
-        self.find_requested(frame, requests, counters);
+        let members = interest.members().iter().map(|member| member.slot);
+        self.find_requested(frame, members, requests, counters);
         counters.body_builds += 1;
         let Kitchen {
             plan,

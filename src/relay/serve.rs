@@ -61,14 +61,7 @@ pub fn serve(
     if session.snapshot_of == Some(frame.tick) {
         return false;
     }
-    let loss = session.loss_thousandths.unwrap_or(0);
-    session.purse.fill(
-        kitchen.budget,
-        now_us,
-        session.confirmed,
-        loss,
-        turn.share_thousandths,
-    );
+    session.fill_purse(kitchen.budget, turn.share_thousandths, now_us);
     if let Some(reason) = reason_to_wait(session, frame, turn, now_us) {
         session.deferred = reason == Withheld::Behind;
         counters.withhold(reason);

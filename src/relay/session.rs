@@ -24,7 +24,7 @@ use crate::wire::stream::{StreamFull, StreamSender};
 
 use super::arena::Arena;
 use super::bodies::Contents;
-use super::budget::Purse;
+use super::budget::{Budget, Purse};
 use super::counters::Counters;
 use super::inputs::Inputs;
 use super::interest::Interest;
@@ -347,6 +347,13 @@ impl Session {
             self.loss_thousandths = u16::try_from(lost).ok();
             self.received_mark = (report.received_newest, report.received_count);
         }
+    }
+
+    /// Fills the purse for the time since it was filled last. `share_thousandths`: what the egress cap leaves of the rate.
+    pub fn fill_purse(&mut self, budget: Budget, share_thousandths: u16, now_us: u64) {
+        let loss = self.loss_thousandths.unwrap_or(0);
+        self.purse
+            .fill(budget, now_us, self.confirmed, loss, share_thousandths);
     }
 
     /// Queues a message of a stream, behind one that says which stream it is.

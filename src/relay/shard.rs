@@ -391,11 +391,12 @@ impl Shard {
     /// at least every 50 ms.
     pub fn timers(&mut self, now_us: u64, outbox: &mut impl Outbox) {
         self.counters.control_backlog = 0;
+        let (budget, share_thousandths) = (self.kitchen.budget, self.egress.share_thousandths());
         for place in 0..self.sessions.len() {
             if outbox.room() == 0 {
                 return;
             }
-            let Some(Some(session)) = self.sessions.get(place) else {
+            let Some(Some(session)) = self.sessions.get_mut(place) else {
                 continue;
             };
             self.counters.control_backlog += session.stream.backlog() as u64;
@@ -404,7 +405,12 @@ impl Shard {
                 self.serve_place(place, now_us, outbox);
                 continue;
             }
-            match due(session, self.stream_epoch, now_us) {
+            session.fill_purse(budget, share_thousandths, now_us);
+            let room = match self.egress.allows() {
+                true => session.purse.bytes(),
+                false => 0,
+            };
+            match due(session, self.stream_epoch, room, now_us) {
                 Due::Nothing => {}
                 Due::Welcome => self.welcome(place, now_us, outbox),
                 Due::Blocks(blocks) => self.send_blocks(place, blocks, now_us, outbox),

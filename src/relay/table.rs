@@ -10,7 +10,7 @@
 use crate::sequence::Tick;
 use crate::state::Frame;
 use crate::state::digest::Digest;
-use crate::state::slots::Slot;
+use crate::state::slots::{Slot, SlotSet};
 
 use super::arena::Arena;
 use super::bodies::Contents;
@@ -117,8 +117,8 @@ impl Table {
         complete: bool,
     ) -> Table {
         let mut members: Vec<(Slot, u16)> = Vec::new();
-        if let Some((base, own)) = base.and_then(|base| Some((base, arena.frame(base.tick())?))) {
-            base.for_each(own, |slot, known| match known {
+        if let Some(base) = base {
+            base.for_each(arena, |slot, known| match known {
                 Known::Absent => {}
                 Known::Old => members.push((slot, OLD)),
                 Known::At(tick) => members.push((slot, carry(frame, slot, tick))),
@@ -163,11 +163,16 @@ impl Table {
         }
     }
 
-    /// Calls `each` with every member in rising order. `own` is the frame of [`Table::tick`].
-    pub fn for_each(&self, own: &Frame, mut each: impl FnMut(Slot, Known)) {
+    /// Calls `each` with every member in rising order; with none where the table [is not
+    /// readable](Table::is_readable).
+    pub fn for_each(&self, arena: &Arena, mut each: impl FnMut(Slot, Known)) {
         match self {
             Table::Lost(_) => {}
-            Table::Whole(tick) => own.alive().iter().for_each(|slot| each(slot, Known::At(*tick))),
+            Table::Whole(tick) => {
+                let alive = arena.frame(*tick).map(|own| own.alive());
+                let slots = alive.into_iter().flat_map(SlotSet::iter);
+                slots.for_each(|slot| each(slot, Known::At(*tick)));
+            }
             Table::Explicit { tick, ages, .. } => {
                 for (slot, age) in (0..).zip(ages).filter(|(_, age)| **age != ABSENT) {
                     each(slot, known_at(*tick, *age));
@@ -282,11 +287,11 @@ impl Table {
     /// are gone by now are no progress.
     #[must_use]
     pub fn members(&self, arena: &Arena) -> usize {
-        let (Some(newest), Some(own)) = (arena.newest(), arena.frame(self.tick())) else {
+        let Some(newest) = arena.newest() else {
             return 0;
         };
         let mut members = 0;
-        self.for_each(own, |slot, _| {
+        self.for_each(arena, |slot, _| {
             members += usize::from(newest.alive().contains(slot))
         });
         members
@@ -295,11 +300,8 @@ impl Table {
     /// The same of one view: those that are out of it by now are no progress either.
     #[must_use]
     pub fn members_in(&self, interest: &Interest, arena: &Arena) -> usize {
-        let Some(own) = arena.frame(self.tick()) else {
-            return 0;
-        };
         let mut members = 0;
-        self.for_each(own, |slot, _| {
+        self.for_each(arena, |slot, _| {
             members += usize::from(interest.member(slot).is_some())
         });
         members

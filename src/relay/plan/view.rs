@@ -75,13 +75,10 @@ impl Planned {
         self.frame = Some(Arc::clone(&frame));
         self.exhaustive = false;
         if let Some(base) = base {
-            let Some(own) = arena.frame(base.tick()) else {
-                return false;
-            };
-            if !base.is_readable(arena) {
+            if arena.frame(base.tick()).is_none() || !base.is_readable(arena) {
                 return false;
             }
-            base.for_each(own, |slot, known| view.known.push((slot, known)));
+            base.for_each(arena, |slot, known| view.known.push((slot, known)));
         }
         let known = core::mem::take(&mut view.known);
         let mut merge = Merge {

@@ -194,8 +194,12 @@ impl Session {
             let told = self.tell(frame.stream_epoch, &Message::Assigned(assigned), true);
             self.player.assigned_untold = told.is_none();
         }
-        let slot = self.interest.as_ref().and_then(|interest| interest.owner_slot());
-        let tier = slot.and_then(|slot| frame.record(slot)).map(|record| record.tier);
+        // The slot is from the last look, and somebody else may live there by now.
+        let own = self.interest.as_ref().and_then(|interest| {
+            let record = frame.record(interest.owner_slot()?)?;
+            (Some(record.entity) == interest.owner()).then_some(record)
+        });
+        let tier = own.map(|record| record.tier);
         if let Some(tier) = tier.filter(|tier| *tier != self.player.tier)
             && self
                 .tell(frame.stream_epoch, &Message::Tier(tier), true)

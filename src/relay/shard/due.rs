@@ -3,7 +3,9 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::handshake::may_be_welcomed;
-use crate::limits::{IDLE_US, PROBE_US, SESSION_TICKS_MAX, SILENT_US, UNCONFIRMED_US, WELCOME_SPACING_US};
+use crate::limits::{
+    IDLE_US, PROBE_US, SESSION_TICKS_MAX, SILENT_US, SNAPSHOT_BYTES_MIN, UNCONFIRMED_US, WELCOME_SPACING_US,
+};
 use crate::relay::compose::Blocks;
 use crate::relay::session::Session;
 use crate::wire::payload::CloseReason;
@@ -18,8 +20,8 @@ pub(super) enum Due {
     End(CloseReason),
 }
 
-/// What is due to a session.
-pub(super) fn due(session: &Session, stream_epoch: u32, now_us: u64) -> Due {
+/// What is due to a session. `room`: bytes that its budget and the relay's leave for messages.
+pub(super) fn due(session: &Session, stream_epoch: u32, room: usize, now_us: u64) -> Due {
     let silent_us = now_us.saturating_sub(session.heard_us);
     if let Some((reason, _, at_us)) = session.closing {
         return if now_us >= at_us {
@@ -57,10 +59,11 @@ pub(super) fn due(session: &Session, stream_epoch: u32, now_us: u64) -> Due {
     // sign of life.
     let quiet_us = now_us.saturating_sub(session.sent_us);
     let untold_us = now_us.saturating_sub(session.messages_us);
-    let messages = session.stream.is_due(now_us, session.resend_us());
+    let messages = room >= SNAPSHOT_BYTES_MIN && session.stream.is_due(now_us, session.resend_us());
     if quiet_us >= QUIET_US || (messages && untold_us >= QUIET_US / 4) {
         return Due::Blocks(Blocks {
             messages,
+            limit: Some(room),
             ..Blocks::default()
         });
     }
