@@ -26,7 +26,7 @@ pub struct Blocks<'a> {
     pub owner: Option<OwnerBlock<'a>>,
     /// Whether due messages may ride along.
     pub messages: bool,
-    /// Bytes of the datagram that messages may not pass, where the budget says so.
+    /// Bytes of the datagram that owner block and messages may not pass, where the budget says so.
     pub limit: Option<usize>,
     /// One part of a snapshot: its header and body.
     pub snapshot: Option<(&'a SnapshotHeader, &'a [u8])>,
@@ -149,8 +149,11 @@ fn write_blocks(
         flags |= payload::INPUTS_ACK;
         writer.put_varint(next);
     }
+    let limit = blocks
+        .limit
+        .map_or(room, |limit| limit.saturating_sub(outer).min(room));
     let owner = blocks.owner.filter(|owner| {
-        room.saturating_sub(writer.used() + snapshot)
+        limit.saturating_sub(writer.used() + snapshot)
             >= OWNER_BYTES_MAX - OWNER_RECORD_BYTES_MAX + owner.record.len()
     });
     if let Some(owner) = &owner {
@@ -158,9 +161,6 @@ fn write_blocks(
         owner.encode(&mut writer);
     }
     if blocks.messages {
-        let limit = blocks
-            .limit
-            .map_or(room, |limit| limit.saturating_sub(outer).min(room));
         let left = limit.saturating_sub(writer.used() + snapshot);
         let resend_us = session.resend_us();
         if left > 8 && session.stream.put_block(now_us, resend_us, left, &mut writer) {

@@ -65,6 +65,8 @@ pub struct Interest {
     view: View,
     owner: Option<Entity>,
     owner_slot: Option<Slot>,
+    /// The own entity was nowhere in the frame looked at last.
+    sought: bool,
     /// Where the client has moved its camera, while the view is one of a camera; nowhere beyond the reach of points.
     camera: Option<Option<Point>>,
     /// Where the own entity is, or was last.
@@ -151,7 +153,7 @@ impl Interest {
     pub fn assign(&mut self, owner: Option<Entity>, view: Option<View>) {
         if self.owner != owner {
             self.owner = owner;
-            self.owner_slot = None;
+            (self.owner_slot, self.sought) = (None, false);
         }
         self.view = view.unwrap_or(self.view);
         if !matches!(self.view.scope, Scope::Camera(_)) {
@@ -166,7 +168,7 @@ impl Interest {
         self.assign(None, None);
         self.members.clear();
         self.left.clear();
-        (self.camera, self.own) = (None, None);
+        (self.camera, self.own, self.sought) = (None, None, false);
     }
 
     /// The client's camera was moved; `None` beyond the reach of points, where it sees nobody.
@@ -196,11 +198,13 @@ impl Interest {
         self.members.get(place)
     }
 
-    /// True for who is in view, and for who was when it died at `tick` or later.
+    /// True for what befell, in the frame `past`, one who is in view `now` and was then, or who died in view in that frame or
+    /// later.
     #[must_use]
-    pub fn hears_of(&self, slot: Slot, tick: Tick, now: Tick) -> bool {
+    pub fn hears_of(&self, slot: Slot, past: &Frame, now: Tick) -> bool {
+        let tick = past.tick;
         if self.member(slot).is_some() {
-            return true;
+            return tick == now || self.saw(slot, past);
         }
         let Ok(place) = self.left.binary_search_by_key(&slot, |left| left.slot) else {
             return false;
@@ -243,7 +247,7 @@ impl Interest {
             self.left.clear();
         }
         let last = self.updated.replace((frame.stream_epoch, frame.tick));
-        self.find_owner(frame);
+        self.find_owner(frame, arena, last.map(|(_, tick)| tick));
         self.find(frame, scratch);
         let end = End {
             frame,
@@ -253,8 +257,9 @@ impl Interest {
         self.merge(&end, scratch);
     }
 
-    /// Looks where the own entity is.
-    fn find_owner(&mut self, frame: &Frame) {
+    /// Looks where the own entity is: in all the world once, then among those who came since `last`, the frame looked at
+    /// before.
+    fn find_owner(&mut self, frame: &Frame, arena: &Arena, last: Option<Tick>) {
         let is_own = |slot: Slot| {
             frame
                 .record(slot)
@@ -263,8 +268,14 @@ impl Interest {
         self.owner_slot = match (self.owner, self.owner_slot) {
             (None, _) => None,
             (Some(_), Some(slot)) if is_own(slot) => Some(slot),
-            (Some(_), _) => frame.alive().iter().find(|slot| is_own(*slot)),
+            (Some(_), _) => {
+                let before = last.filter(|_| self.sought).and_then(|tick| arena.frame(tick));
+                let new = |slot: &Slot| before.is_none_or(|before| !before.alive().contains(*slot));
+                let mut alive = frame.alive().iter().filter(new);
+                alive.find(|slot| is_own(*slot))
+            }
         };
+        self.sought = self.owner_slot.is_none();
         let own = self.owner_slot.and_then(|slot| place_of(frame, slot));
         self.own = own.or(self.own);
     }
@@ -453,11 +464,16 @@ impl Interest {
     }
 
     /// A snapshot of `now` on `base` has left something out. Who was new to it and is not in it stays new to the base that
-    /// is made of it.
-    pub fn put_off(&mut self, base: Option<Tick>, now: Tick) {
+    /// is made of it, and who left since the base and is not among those it `removed` stays one who left.
+    pub fn put_off(&mut self, base: Option<Tick>, now: Tick, removed: impl Fn(Slot) -> bool) {
         for member in &mut self.members {
             if member.sent.age(now) > 0 && member.is_new(base, now) {
                 member.entered = Stamp::of(now.next());
+            }
+        }
+        for left in &mut self.left {
+            if base.is_none_or(|base| left.since.is_after(base, now)) && !removed(left.slot) {
+                left.since = Stamp::of(now.next());
             }
         }
     }

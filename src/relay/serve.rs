@@ -232,13 +232,16 @@ impl Sending {
         let bytes = session.purse.bytes();
         let waiting = session.stream.due_bytes(now_us, session.resend_us());
         let urgency = Urgency::new(&frame.schema, session.round_trip_us);
-        let room = bytes - waiting.min(bytes / 2);
+        let owner_slot = interest.owner_slot();
+        let owner = kitchen
+            .layout()
+            .and_then(|layout| session.owner_record(owner_slot?, frame, layout, now_us));
+        // What the player predicts from goes first; messages get up to half of the rest.
+        let rest = bytes.saturating_sub(owner.as_ref().map_or(0, OwnerRecord::block_bytes));
+        let room = rest - waiting.min(rest / 2);
         let dish = kitchen.cook_view(arena, table, &interest, requests, urgency, room, counters);
         session.interest = Some(interest);
         let Some(dish) = dish else { return false };
-        let owner = kitchen
-            .layout()
-            .and_then(|layout| session.owner_record(frame, layout, now_us));
         let bodies = kitchen.bodies(Dish::Private);
         session.player.squeezed = !dish.exhaustive;
         let served = Served {
@@ -273,7 +276,9 @@ impl Sending {
                 }
             });
             if !dish.exhaustive {
-                interest.put_off(self.base.map(|base| base.id), frame.tick);
+                let contents = bodies.contents();
+                let removed = |slot| contents.held(u32::MAX).any(|entry| entry == (slot, true));
+                interest.put_off(self.base.map(|base| base.id), frame.tick, removed);
             }
         }
         sent

@@ -373,9 +373,8 @@ impl Shard {
         self.counters.close(reason);
         self.changes
             .push(SessionChange::Closed(session.connection, reason));
-        if session.confirmed {
-            self.player_events.push(PlayerEvent::Left(session.connection));
-        }
+        // Also of one never heard: the directory has it, and so it may have been told of at a reconnection.
+        self.player_events.push(PlayerEvent::Left(session.connection));
     }
 
     /// Sends a welcome: what the client must know of the stream, or that there is none yet.

@@ -33,6 +33,8 @@ pub struct World {
     quarantine_ticks: u32,
     by_id: HashMap<u32, (u32, Slot)>,
     graves: VecDeque<(Slot, Entity, Tick)>,
+    /// Directives of ticks that were refused whole: the next one carries them.
+    owed: Vec<Directive>,
     chunks: Vec<Arc<Chunk>>,
     slots_used: usize,
     alive: Arc<SlotSet>,
@@ -60,6 +62,7 @@ impl World {
             quarantine_ticks,
             by_id: HashMap::new(),
             graves: VecDeque::new(),
+            owed: Vec::new(),
             chunks: Vec::new(),
             slots_used: 0,
             alive: Arc::default(),
@@ -129,17 +132,16 @@ impl World {
     /// Items refused by themselves are in [`refused`](World::refused).
     pub fn advance(&mut self, tick: Tick, update: &TickUpdate) -> Option<Arc<Frame>> {
         self.refused.clear();
-        if update.server_us < self.server_us {
-            self.refused.push(Refusal::TimeFell {
-                got: update.server_us,
-                last: self.server_us,
-            });
-            return None;
-        }
-        if update.server_us > SERVER_TIME_MAX_US {
-            self.refused.push(Refusal::TimeTooLarge {
-                got: update.server_us,
-            });
+        let (got, last) = (update.server_us, self.server_us);
+        let whole = match got {
+            _ if got < last => Some(Refusal::TimeFell { got, last }),
+            _ if got > SERVER_TIME_MAX_US => Some(Refusal::TimeTooLarge { got }),
+            _ => None,
+        };
+        if let Some(refusal) = whole {
+            self.refused.push(refusal);
+            // Who sees what does not hang on a tick's time: the next one carries it.
+            self.owed = self.take_directives(update).to_vec();
             return None;
         }
         self.begin_tick(tick);
@@ -201,15 +203,18 @@ impl World {
     /// The leading directives of an update that are within the bound of a tick.
     fn take_directives(&mut self, update: &TickUpdate) -> Arc<[Directive]> {
         let mut bytes = 0;
-        let within = |directive: &&Directive| {
+        let within = |directive: &Directive| {
             bytes += directive.bytes();
             bytes <= DIRECTIVES_TICK_BYTES_MAX
         };
-        let taken: Arc<[Directive]> = update.directives.iter().take_while(within).cloned().collect();
-        if taken.len() < update.directives.len() {
+        let owed = core::mem::take(&mut self.owed);
+        let directives = owed.len() + update.directives.len();
+        let all = owed.into_iter().chain(update.directives.iter().cloned());
+        let taken: Arc<[Directive]> = all.take_while(within).collect();
+        if taken.len() < directives {
             self.refused.push(Refusal::TooManyDirectives {
                 taken: taken.len(),
-                directives: update.directives.len(),
+                directives,
             });
         }
         taken

@@ -115,12 +115,15 @@ impl StreamSender {
         self.first_due(now_us, resend_us).is_some()
     }
 
-    /// The foremost message that is due, of any.
+    /// The foremost message that is due, of any. Up to an urgent one what was never sent goes before what is repeated: a
+    /// backlog of more than a datagram does not hold it up.
     fn first_due(&self, now_us: u64, resend_us: u64) -> Option<usize> {
         let hurries = |message: &Waiting| message.urgent && message.sends < URGENT_SENDS;
-        let hurry = self.waiting.iter().rposition(hurries);
-        self.waiting.iter().enumerate().position(|(index, message)| {
-            let spacing_us = if hurry.is_some_and(|last| index <= last) {
+        let hurried = self.waiting.iter().rposition(hurries).map_or(0, |last| last + 1);
+        let mut ahead = self.waiting.iter().take(hurried);
+        let unsent = ahead.position(|message| message.sent_us.is_none());
+        let is_due = |(index, message): (usize, &Waiting)| {
+            let spacing_us = if index < hurried && message.sends < URGENT_SENDS {
                 URGENT_SPACING_US.min(resend_us)
             } else {
                 resend_us
@@ -128,7 +131,8 @@ impl StreamSender {
             message
                 .sent_us
                 .is_none_or(|sent| now_us.saturating_sub(sent) >= spacing_us)
-        })
+        };
+        unsent.or_else(|| self.waiting.iter().enumerate().position(is_due))
     }
 
     /// Bytes of the messages that are due, with what is sent along.
@@ -374,6 +378,32 @@ mod tests {
             sender.acknowledge(receiver.next());
             assert_eq!(sender.backlog(), 0);
         }
+    }
+
+    /// SPEC CTL3: an urgent message behind a backlog of several datagrams goes with the datagrams that bring the backlog,
+    /// not after its repeats, and the repeats are bounded.
+    #[test]
+    fn ctl3_a_backlog_does_not_hold_up_what_is_urgent() {
+        let mut sender = StreamSender::default();
+        for n in 0..12u8 {
+            sender.push(&[n; 20]).unwrap();
+        }
+        sender.push_urgent(&[99; 20]).unwrap();
+        let mut receiver = StreamReceiver::default();
+        let mut blocks = 0;
+        for tick in 0..40u64 {
+            let mut block = Vec::new();
+            if sender.put_block(tick * 50_000, 10_000_000, 70, &mut block) {
+                blocks += 1;
+                receiver.receive(&mut ByteReader::new(&block)).unwrap();
+            }
+            if tick == 4 {
+                let told: Vec<u8> = core::iter::from_fn(|| receiver.pop()).map(|m| m[0]).collect();
+                let wanted: Vec<u8> = (0..12).chain([99]).collect();
+                assert_eq!(told, wanted, "three a datagram, in order");
+            }
+        }
+        assert!(blocks <= 5 * usize::from(URGENT_SENDS), "{blocks} blocks");
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn tab8_who_is_left_out_stays_new() {
     let mut interest = Interest::new(View::WHOLE);
     interest.update(&first, &arena, &mut scratch);
     assert!(new(&interest, 1, 1), "it was never sent");
-    interest.put_off(None, Tick(1));
+    interest.put_off(None, Tick(1), |_| false);
     for tick in 2..4 {
         let frame = world
             .advance(Tick(tick), &moved(u64::from(tick) * 10, [0], 7))
@@ -127,8 +127,86 @@ fn tab8_who_is_left_out_stays_new() {
     interest.note_sent([1].into_iter(), Tick(3), |_, _| {});
     assert!(new(&interest, 1, 3), "that base was made without it");
     assert!(!new(&interest, 3, 3));
-    interest.put_off(Some(Tick(3)), Tick(3));
+    interest.put_off(Some(Tick(3)), Tick(3), |_| false);
     let fourth = world.advance(Tick(4), &moved(40, [0], 9)).unwrap();
     interest.update(&fourth, &arena, &mut scratch);
     assert!(!new(&interest, 3, 4), "who is not new is not made new");
+}
+
+/// SPEC CTL1: who left and found no room in a squeezed snapshot is not taken for said by the base made of it.
+#[test]
+fn ctl1_who_left_and_was_left_out_is_not_forgotten() {
+    let left_after = |said: bool| {
+        let (mut world, first) = world(2, Tick(1));
+        let (arena, mut scratch) = (Arena::new(4), Scratch::default());
+        let mut interest = Interest::new(View::WHOLE);
+        interest.update(&first, &arena, &mut scratch);
+        let second = world.advance(Tick(2), &dies(20, 1)).unwrap();
+        interest.update(&second, &arena, &mut scratch);
+        interest.put_off(Some(Tick(1)), Tick(2), |_| said);
+        let base = Table::Sparse {
+            tick: Tick(2),
+            members: Box::new([(0, 2)]),
+            complete: true,
+        };
+        let third = world.advance(Tick(3), &moved(30, [0], 9)).unwrap();
+        interest.update(&third, &arena, &mut scratch);
+        interest.forget_left_by(Some(&base), &third);
+        interest.left().len()
+    };
+    assert_eq!((left_after(false), left_after(true)), (1, 0));
+}
+
+/// SPEC CTL3: what befell somebody out of view, in a frame that was not looked at, is not heard once it is in view.
+#[test]
+fn ctl3_what_befell_out_of_view_is_not_heard_afterwards() {
+    let (mut world, first) = world(2, Tick(1));
+    let mut arena = Arena::new(16);
+    let mut interest = Interest::new(View {
+        scope: Scope::Owner(Range::new(1_000, 1_000).unwrap()),
+        tags: 1,
+    });
+    interest.assign(Some(Entity { id: 0, generation: 0 }), None);
+    let far = world.advance(Tick(2), &moved(20, [1], 19_000)).unwrap();
+    let near = world.advance(Tick(3), &moved(30, [1], 3)).unwrap();
+    for frame in [&first, &far, &near] {
+        arena.publish(Arc::clone(frame));
+    }
+    interest.update(&near, &arena, &mut Scratch::default());
+    assert_eq!(interest.members().len(), 2);
+    let hears = |past| interest.hears_of(1, past, Tick(3));
+    assert_eq!((hears(&first), hears(&far), hears(&near)), (true, false, true));
+}
+
+/// An own entity that is nowhere is looked for among who came, not in all the world at each tick; it is found all the same.
+#[test]
+fn an_own_entity_is_found_when_it_comes() {
+    use crate::state::update::Spawn;
+    let (mut world, first) = world(3, Tick(1));
+    let mut arena = Arena::new(16);
+    let mut scratch = Scratch::default();
+    let mut interest = Interest::new(View::WHOLE);
+    let own = Entity { id: 9, generation: 0 };
+    interest.assign(Some(own), None);
+    arena.publish(Arc::clone(&first));
+    interest.update(&first, &arena, &mut scratch);
+    assert!(interest.owner_slot().is_none() && interest.sought);
+    let spawn = Spawn {
+        entity: own,
+        class: 0,
+        at_us: 20,
+    };
+    let spawned = TickUpdate {
+        spawned: vec![spawn],
+        ..moved(20, [0], 7)
+    };
+    let second = world.advance(Tick(2), &spawned).unwrap();
+    arena.publish(Arc::clone(&second));
+    interest.update(&second, &arena, &mut scratch);
+    assert!(interest.owner_slot().is_some() && !interest.sought);
+    interest.assign(Some(Entity { id: 0, generation: 0 }), None);
+    let third = world.advance(Tick(3), &moved(30, [0], 8)).unwrap();
+    arena.publish(Arc::clone(&third));
+    interest.update(&third, &arena, &mut scratch);
+    assert_eq!(interest.owner_slot(), Some(0), "an old one that is newly its own");
 }

@@ -17,6 +17,7 @@ use crate::state::grid::point_of;
 use crate::state::player::{Order, PlayerEvent};
 use crate::state::record::Record;
 use crate::state::schema::Axis;
+use crate::state::slots::Slot;
 use crate::state::update::Event;
 use crate::state::view::{Scope, View};
 use crate::wire::bits::BitWriter;
@@ -67,6 +68,12 @@ impl OwnerRecord {
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
+    }
+
+    /// Bytes its block takes of a datagram, at most.
+    #[must_use]
+    pub fn block_bytes(&self) -> usize {
+        OWNER_BYTES_MAX - OWNER_RECORD_BYTES_MAX + self.length
     }
 }
 
@@ -244,7 +251,7 @@ impl Session {
             return true;
         };
         let slot = past.event_slots.get(index).copied().flatten();
-        slot.is_some_and(|slot| interest.hears_of(slot, past.tick, now))
+        slot.is_some_and(|slot| interest.hears_of(slot, past, now))
     }
 
     /// Shares bodies again: the view is whole, nobody is owned, and the base was made since that is so.
@@ -274,8 +281,13 @@ impl Session {
     }
 
     /// The state of its own entity, where it is due: when it or the inputs in it changed, else now and then.
-    pub fn owner_record(&self, frame: &Frame, layout: &Layout, now_us: u64) -> Option<OwnerRecord> {
-        let slot = self.interest.as_ref()?.owner_slot()?;
+    pub fn owner_record(
+        &self,
+        slot: Slot,
+        frame: &Frame,
+        layout: &Layout,
+        now_us: u64,
+    ) -> Option<OwnerRecord> {
         let record = *frame.record(slot)?;
         if let Some((said, processed, at_us)) = &self.player.owner_said {
             let same = *said == record && *processed == self.player.processed;

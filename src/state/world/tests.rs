@@ -469,3 +469,35 @@ fn ctl1_a_keyframe_clears_the_tags_it_does_not_name() {
     assert_eq!(world.refused(), []);
     assert_eq!((frame.tags(0), frame.tags(1)), (0, 4));
 }
+
+/// Who may see what does not hang on the time of a tick: directives of one that is refused whole come with the next.
+#[test]
+fn directives_of_a_refused_tick_come_with_the_next() {
+    use crate::state::player::Order;
+    let mut world = world(false);
+    let order = |player| Directive {
+        player,
+        order: Order::Processed(1),
+    };
+    let with = |server_us, players: &[u64]| TickUpdate {
+        directives: players.iter().copied().map(order).collect(),
+        ..update(server_us)
+    };
+    assert!(world.advance(Tick(2), &with(100, &[1])).is_some());
+    assert!(world.advance(Tick(3), &with(50, &[2])).is_none(), "time fell");
+    assert!(world.advance(Tick(3), &with(60, &[3])).is_none(), "again");
+    let frame = world.advance(Tick(3), &with(150, &[4])).unwrap();
+    let players: Vec<u64> = frame
+        .directives
+        .iter()
+        .map(|directive| directive.player)
+        .collect();
+    assert_eq!(players, [2, 3, 4]);
+    assert!(
+        world
+            .advance(Tick(4), &with(200, &[]))
+            .unwrap()
+            .directives
+            .is_empty()
+    );
+}
