@@ -29,7 +29,7 @@ const N: usize = ENTITIES as usize;
 
 /// Everything else of a client: keys, schema, window, the queues of messages and events.
 const REST: usize = 128 * 1024;
-const FORMULA: &str = "8 S T + 78 R + 70 H + 320 S + 80 G + 128 KiB";
+const FORMULA: &str = "8.5 S T + 78 R + 70 H + 320 S + 80 G + 128 KiB";
 
 /// The formula of docs/VERIFICATION.md. Lists grow by doubling, so each counts twice.
 fn bound(footprint: Footprint) -> usize {
@@ -40,7 +40,7 @@ fn bound(footprint: Footprint) -> usize {
         poses,
         heads,
     } = footprint;
-    8 * slots * tables + 78 * poses + 70 * heads + 320 * slots + 80 * graves + REST
+    17 * slots * tables / 2 + 78 * poses + 70 * heads + 320 * slots + 80 * graves + REST
 }
 
 /// The same before anything is known of a stream but N: T, R and H at their most. Between two advances a client

@@ -125,6 +125,8 @@ pub(super) struct Display {
     /// By slot the last tombstone; of meaning where the spot says so.
     gone: Vec<Option<Tombstone>>,
     live: usize,
+    /// Slots that have a member.
+    present: SlotSet,
     /// Slots whose member is gone but not destroyed: a base that is said again may still have it.
     departed: SlotSet,
     /// Slots whose member entered since the last complete view: by a snapshot that was never held, it may be, and it
@@ -158,10 +160,12 @@ impl Display {
     }
 
     fn members(&self) -> impl Iterator<Item = (Slot, &Member)> + '_ {
-        (0..).zip(&self.spots).filter_map(|(slot, spot)| match spot {
-            Spot::Member(member) => Some((slot, member)),
-            _ => None,
-        })
+        self.present
+            .iter()
+            .filter_map(|slot| match self.spots.get(usize::from(slot)) {
+                Some(Spot::Member(member)) => Some((slot, member)),
+                _ => None,
+            })
     }
 
     /// What the last receive changed, in order; a slot may be named twice.
@@ -180,6 +184,7 @@ impl Display {
         }
         self.spots.clear();
         self.gone.clear();
+        self.present.clear();
         self.departed.clear();
         self.entered.clear();
         self.changes.clear();
@@ -299,6 +304,7 @@ impl Display {
             });
         }
         if kind == ShownKind::Entered {
+            self.present.insert(slot);
             self.entered.insert(slot);
         }
         self.changes.push(Shown { slot, kind, entity });
@@ -388,6 +394,7 @@ impl Display {
             *spot = Spot::Gone;
             *tombstone = Some(gone);
         }
+        self.present.remove(slot);
     }
 
     /// A view is complete in `base`, the table of snapshot `as_of`: members that it lacks and that nothing since
@@ -403,16 +410,15 @@ impl Display {
     ) -> u64 {
         let mut look = core::mem::take(&mut self.scratch);
         look.clear();
-        match all {
-            true => look.extend(self.members().map(|(slot, _)| slot)),
-            false => look.extend(self.entered.iter()),
-        }
+        let (nobody, slots) = (SlotSet::default(), base.map(ClientTable::slots));
+        let looked_at = if all { &self.present } else { &self.entered };
+        look.extend(looked_at.without(slots.unwrap_or(&nobody)));
         let before = self.live;
         for slot in &look {
             let named = self
                 .member(*slot)
                 .is_none_or(|member| member.member_at().is_after(as_of));
-            if !named && base.and_then(|table| table.place(*slot)).is_none() {
+            if !named {
                 self.remove(moment, *slot, Told::UNHEARD, pool);
             }
         }

@@ -1,14 +1,14 @@
 //! Record tables as a client holds them: copy on write over one pool of records (SPEC TAB2).
 //!
-//! A table is a list of places in the pool, one for each slot; a record that a new table shares with its base
-//! is stored once and counted. The display and the entries decoded last hold places of the same pool. A record is
-//! a pose, which each observation renews, and a head, which poses share: both are one cache line, because tables
-//! are read at random and lines are what they cost. Nothing is allocated once the pool and its spare lists have
-//! grown to what the stream needs.
+//! A table is a set of slots and, for each of them, a place in the pool; a record that a new table shares with its base
+//! is stored once and counted. So a table costs by what is seen and not by how large the world is. The display and the
+//! entries decoded last hold places of the same pool. A record is a pose, which each observation renews, and a head, which
+//! poses share: both are one cache line, because tables are read at random and lines are what they cost. Nothing is
+//! allocated once the pool and its spare lists have grown to what the stream needs.
 //!
-//! Memory: 4 x S bytes a table, S the highest slot in use + 1 (at most [`SLOTS_MAX`](crate::limits::SLOTS_MAX)), 64 and a
-//! few bytes for each distinct pose and head held; lists grow by doubling. docs/VERIFICATION.md has the whole formula,
-//! which a test that counts bytes holds.
+//! Memory: 4 x M + S / 6 bytes a table, M its members, S the highest slot in use + 1 (at most
+//! [`SLOTS_MAX`](crate::limits::SLOTS_MAX)), 64 and a few bytes for each distinct pose and head held; lists grow by
+//! doubling. docs/VERIFICATION.md has the whole formula, which a test that counts bytes holds.
 //!
 //! Digests are computed from the records each time: a remembered digest would not see a flipped bit (SPEC DEC9).
 
@@ -24,29 +24,50 @@ use super::store::{NONE, Place, Store};
 use crate::limits::EXTRA_FIELDS_MAX;
 use crate::state::digest::Digest;
 use crate::state::record::{Head, Motion, Record, RecordRef};
-use crate::state::slots::Slot;
+use crate::state::slots::{Slot, SlotSet};
 
 /// One table. It counts as a holder of its records, so it goes back to the pool when it is no longer held.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ClientTable {
+    slots: SlotSet,
+    /// Members below each 64 slots.
+    ranks: Vec<u16>,
+    /// By member, in rising order of slot.
     places: Vec<Place>,
 }
 
 impl ClientTable {
+    /// Which member a slot's is; that of the next one for a slot without.
+    fn rank(&self, slot: Slot) -> usize {
+        let before = self.ranks.get(usize::from(slot) / 64).copied().unwrap_or(0);
+        usize::from(before) + self.slots.before_in_word(slot)
+    }
+
     /// The place of a slot's record.
     pub(super) fn place(&self, slot: Slot) -> Option<Place> {
-        self.places
-            .get(usize::from(slot))
-            .copied()
-            .filter(|place| *place != NONE)
+        match self.slots.contains(slot) {
+            true => self.places.get(self.rank(slot)).copied(),
+            false => None,
+        }
+    }
+
+    /// The slots that have a record.
+    pub(super) fn slots(&self) -> &SlotSet {
+        &self.slots
     }
 
     /// The slots that have a record, and its place, in rising order.
     pub(super) fn members(&self) -> impl Iterator<Item = (Slot, Place)> + '_ {
-        (0..)
-            .zip(&self.places)
-            .filter(|(_, place)| **place != NONE)
-            .map(|(slot, place)| (slot, *place))
+        self.slots.iter().zip(self.places.iter().copied())
+    }
+
+    fn count_ranks(&mut self) {
+        self.ranks.clear();
+        let mut below = 0u16;
+        for count in self.slots.counts() {
+            self.ranks.push(below);
+            below = below.saturating_add(u16::try_from(count).unwrap_or(0));
+        }
     }
 }
 
@@ -73,6 +94,8 @@ pub struct RecordPool {
     head_of: Vec<Place>,
     heads: Store<AlignedHead>,
     spare: Vec<ClientTable>,
+    /// Memory for the places of a table that is changed.
+    merged: Vec<Place>,
 }
 
 impl core::fmt::Debug for RecordPool {
@@ -120,9 +143,9 @@ impl RecordPool {
 
     /// The members of a table in rising order of slot.
     pub fn records<'a>(&'a self, table: &'a ClientTable) -> impl Iterator<Item = (Slot, RecordRef<'a>)> + 'a {
-        (0..)
-            .zip(&table.places)
-            .filter_map(|(slot, place)| Some((slot, self.at(*place)?)))
+        table
+            .members()
+            .filter_map(|(slot, place)| Some((slot, self.at(place)?)))
     }
 
     /// The digest of a table, from its records.
@@ -192,41 +215,82 @@ impl RecordPool {
 
     /// A new table: the base, or the empty table, with entries applied.
     pub(super) fn build(&mut self, base: Option<&ClientTable>, entries: &[DraftEntry]) -> ClientTable {
-        let mut table = self.spare.pop().unwrap_or(ClientTable { places: Vec::new() });
-        table.places.clear();
-        if let Some(base) = base {
-            table.places.extend_from_slice(&base.places);
-            for place in &table.places {
-                self.poses.hold(*place);
+        let mut table = self.spare.pop().unwrap_or_default();
+        match base {
+            Some(base) => {
+                table.slots.copy_from(&base.slots);
+                table.ranks.clone_from(&base.ranks);
+                table.places.clone_from(&base.places);
+                for place in &table.places {
+                    self.poses.hold(*place);
+                }
+            }
+            None => {
+                table.slots.clear();
+                table.ranks.clear();
+                table.places.clear();
             }
         }
         self.apply(&mut table, entries);
         table
     }
 
-    /// Applies entries to a table.
+    /// Applies entries, whose slots rise, to a table.
     pub(super) fn apply(&mut self, table: &mut ClientTable, entries: &[DraftEntry]) {
+        let mut moves = false;
         for DraftEntry { slot, change } in entries {
-            let slot = usize::from(*slot);
             match change {
                 DraftChange::Update(place) | DraftChange::Complete(place) => {
-                    if table.places.len() <= slot {
-                        table.places.resize(slot + 1, NONE);
-                    }
                     self.hold(*place);
-                    self.swap(table, slot, *place);
+                    match table.slots.contains(*slot) {
+                        true => self.swap(table, *slot, *place),
+                        false => moves = true,
+                    }
                 }
-                DraftChange::Removed { .. } => self.swap(table, slot, NONE),
+                DraftChange::Removed { .. } => moves |= table.slots.contains(*slot),
                 DraftChange::Awake => {}
             }
         }
+        if moves {
+            self.merge(table, entries);
+        }
     }
 
-    fn swap(&mut self, table: &mut ClientTable, slot: usize, place: Place) {
-        if let Some(old) = table.places.get_mut(slot) {
+    fn swap(&mut self, table: &mut ClientTable, slot: Slot, place: Place) {
+        let rank = table.rank(slot);
+        if let Some(old) = table.places.get_mut(rank) {
             let old = core::mem::replace(old, place);
             self.drop_holder(old);
         }
+    }
+
+    /// Puts in who is new, whose places are held already, and takes out who is removed.
+    fn merge(&mut self, table: &mut ClientTable, entries: &[DraftEntry]) {
+        let mut merged = core::mem::take(&mut self.merged);
+        merged.clear();
+        let mut old = table.slots.iter().zip(table.places.iter().copied()).peekable();
+        for DraftEntry { slot, change } in entries {
+            while let Some((_, place)) = old.next_if(|(before, _)| before < slot) {
+                merged.push(place);
+            }
+            let here = old.next_if(|(at, _)| at == slot).map(|(_, place)| place);
+            match (change, here) {
+                (DraftChange::Removed { .. }, Some(place)) => self.drop_holder(place),
+                (DraftChange::Removed { .. } | DraftChange::Awake, None) => {}
+                (_, Some(place)) => merged.push(place),
+                (DraftChange::Update(place) | DraftChange::Complete(place), None) => merged.push(*place),
+            }
+        }
+        merged.extend(old.map(|(_, place)| place));
+        for DraftEntry { slot, change } in entries {
+            match change {
+                DraftChange::Update(_) | DraftChange::Complete(_) => table.slots.insert(*slot),
+                DraftChange::Removed { .. } => table.slots.remove(*slot),
+                DraftChange::Awake => {}
+            }
+        }
+        table.count_ranks();
+        self.merged = core::mem::replace(&mut table.places, merged);
     }
 
     /// Takes a table that is no longer held.
@@ -241,13 +305,12 @@ impl RecordPool {
     #[cfg(any(test, feature = "sim"))]
     #[allow(clippy::indexing_slicing)]
     pub fn flip_bit(&mut self, table: &ClientTable, seed: u64) -> bool {
-        let members = || table.places.iter().copied().filter(|place| *place != NONE);
-        let count = members().count();
+        let count = table.places.len();
         if count == 0 {
             return false;
         }
         let pick = usize::try_from(seed % count as u64).unwrap_or(0);
-        let Some(pose) = members().nth(pick).and_then(|place| self.poses.at_mut(place)) else {
+        let Some(pose) = self.poses.at_mut(table.places[pick]) else {
             return false;
         };
         let (field, bit) = (seed / 7919, seed / 104_729 % 31);

@@ -57,6 +57,34 @@ impl SlotSet {
         }
     }
 
+    /// The slots of this set that `other` lacks, in rising order.
+    pub fn without<'a>(&'a self, other: &'a SlotSet) -> impl Iterator<Item = Slot> + 'a {
+        let theirs = other.words.iter().copied().chain(core::iter::repeat(0));
+        bits(
+            (0..)
+                .zip(&self.words)
+                .zip(theirs)
+                .map(|((word, mine), theirs)| (word, mine & !theirs)),
+        )
+    }
+
+    /// The slots below `slot`, by 64, with how many of the set lie in each.
+    pub fn counts(&self) -> impl Iterator<Item = u32> + '_ {
+        self.words.iter().map(|bits| bits.count_ones())
+    }
+
+    /// How many slots of the set are among the 64 around `slot` and below it.
+    #[must_use]
+    pub fn before_in_word(&self, slot: Slot) -> usize {
+        let word = self.words.get(usize::from(slot) / 64).copied().unwrap_or(0);
+        (word & ((1 << (slot % 64)) - 1)).count_ones() as usize
+    }
+
+    /// Takes over the slots of another, keeping its own room.
+    pub fn copy_from(&mut self, other: &SlotSet) {
+        self.words.clone_from(&other.words);
+    }
+
     /// Empties the set, keeping its room.
     pub fn clear(&mut self) {
         self.words.fill(0);
@@ -83,22 +111,8 @@ impl SlotSet {
     pub fn iter_from(&self, first: Slot) -> impl Iterator<Item = Slot> + '_ {
         let start = usize::from(first) / 64;
         let mut keep = u64::MAX << (first % 64);
-        self.words
-            .iter()
-            .enumerate()
-            .skip(start)
-            .flat_map(move |(word, bits)| {
-                let mut rest = bits & keep;
-                keep = u64::MAX;
-                core::iter::from_fn(move || {
-                    if rest == 0 {
-                        return None;
-                    }
-                    let bit = rest.trailing_zeros() as usize;
-                    rest &= rest - 1;
-                    Slot::try_from(word * 64 + bit).ok()
-                })
-            })
+        let words = (0..).zip(&self.words).skip(start);
+        bits(words.map(move |(word, bits)| (word, bits & core::mem::replace(&mut keep, u64::MAX))))
     }
 
     /// Heap bytes.
@@ -106,6 +120,20 @@ impl SlotSet {
     pub fn heap_bytes(&self) -> usize {
         self.words.capacity() * size_of::<u64>()
     }
+}
+
+/// The slots of numbered words, in rising order.
+fn bits(words: impl Iterator<Item = (usize, u64)>) -> impl Iterator<Item = Slot> {
+    words.flat_map(|(word, mut rest)| {
+        core::iter::from_fn(move || {
+            if rest == 0 {
+                return None;
+            }
+            let bit = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            Slot::try_from(word * 64 + bit).ok()
+        })
+    })
 }
 
 impl Extend<Slot> for SlotSet {
@@ -132,6 +160,14 @@ mod tests {
             }
             let mut other = SlotSet::with_slots(10);
             other.extend(b.iter().copied());
+            let beside: Vec<Slot> = oracle.iter().copied().filter(|slot| !b.contains(slot)).collect();
+            prop_assert_eq!(set.without(&other).collect::<Vec<_>>(), beside);
+            let counts: Vec<u32> = set.counts().collect();
+            for slot in (0..700).step_by(7) {
+                let words: u32 = counts.iter().take(usize::from(slot) / 64).sum();
+                let rank = words as usize + set.before_in_word(slot);
+                prop_assert_eq!(rank, oracle.range(..slot).count());
+            }
             for slot in &b {
                 prop_assert_eq!(set.contains(*slot), oracle.contains(slot));
                 set.remove(*slot);
