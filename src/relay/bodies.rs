@@ -83,6 +83,14 @@ impl Contents {
         self.exhaustive && self.view.is_none() && mask == full_mask(self.ranges.len())
     }
 
+    /// Entries of all parts.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.view
+            .as_ref()
+            .map_or_else(|| self.slots.len(), |view| view.listed.len())
+    }
+
     /// The entries of the parts in `mask`: the slot, and whether it was removed.
     pub fn held(&self, mask: u32) -> impl Iterator<Item = (Slot, bool)> + '_ {
         let parts = self

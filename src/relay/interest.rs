@@ -335,7 +335,7 @@ impl Interest {
         );
     }
 
-    /// Merges who was found with who was a member.
+    /// Merges who was found with who was a member, and who leaves now with who left before.
     fn merge(&mut self, end: &End<'_>, scratch: &mut Scratch) {
         let now = end.frame.tick;
         let Scratch {
@@ -343,43 +343,39 @@ impl Interest {
         } = scratch;
         members.clear();
         left.clear();
-        let mut old = self.members.iter().copied().peekable();
+        let mut old = self.members.as_slice();
+        let mut before = self.left.as_slice();
         for found in found.iter() {
-            while let Some(gone) = old.next_if(|member| member.slot < found.slot) {
-                left.push(self.leave(gone, end));
-            }
-            match old.next_if(|member| member.slot == found.slot) {
-                Some(member) => members.push(Member {
-                    sent: member.sent.kept(now),
-                    entered: member.entered.kept(now),
-                    distance: found.distance,
-                    ..member
-                }),
-                None if found.enters => members.push(Member {
-                    slot: found.slot,
-                    sent: Stamp::long_ago(now),
-                    entered: Stamp::of(now),
-                    distance: found.distance,
-                }),
-                None => {}
-            }
-        }
-        left.extend(old.map(|gone| self.leave(gone, end)));
-        core::mem::swap(&mut self.members, members);
-        let fresh = left.len();
-        let still = self.left.iter().filter(|left| self.member(left.slot).is_none());
-        for old in still {
-            if left[..fresh]
-                .binary_search_by_key(&old.slot, |left| left.slot)
-                .is_err()
+            while let [gone, rest @ ..] = old
+                && gone.slot < found.slot
             {
-                left.push(Left {
-                    since: old.since.kept(now),
-                    ..*old
-                });
+                before = keep_left(before, gone.slot, now, left);
+                left.push(self.leave(*gone, end));
+                old = rest;
             }
+            let mut member = Member {
+                slot: found.slot,
+                sent: Stamp::long_ago(now),
+                entered: Stamp::of(now),
+                distance: found.distance,
+            };
+            if let [known, rest @ ..] = old
+                && known.slot == found.slot
+            {
+                (member.sent, member.entered) = (known.sent.kept(now), known.entered.kept(now));
+                old = rest;
+            } else if !found.enters {
+                continue;
+            }
+            before = keep_left(before, found.slot, now, left);
+            members.push(member);
         }
-        left.sort_unstable_by_key(|left| left.slot);
+        for gone in old {
+            before = keep_left(before, gone.slot, now, left);
+            left.push(self.leave(*gone, end));
+        }
+        keep_left(before, Slot::MAX, now, left);
+        core::mem::swap(&mut self.members, members);
         core::mem::swap(&mut self.left, left);
     }
 
@@ -494,6 +490,23 @@ impl Interest {
     pub fn heap_bytes(&self) -> usize {
         self.members.capacity() * size_of::<Member>() + self.left.capacity() * size_of::<Left>()
     }
+}
+
+/// Keeps those of `before` who left at a slot below `slot`; who left at that very slot is a member again, or leaves once
+/// more. Gives the rest.
+fn keep_left<'a>(mut before: &'a [Left], slot: Slot, now: Tick, kept: &mut Vec<Left>) -> &'a [Left] {
+    while let [left, rest @ ..] = before
+        && left.slot <= slot
+    {
+        if left.slot < slot {
+            kept.push(Left {
+                since: left.since.kept(now),
+                ..*left
+            });
+        }
+        before = rest;
+    }
+    before
 }
 
 /// Where a slot's entity is.

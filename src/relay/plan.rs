@@ -148,8 +148,13 @@ impl Planned {
         self.entries.push(PlannedEntry { slot, how });
     }
 
+    /// True for the tick of a base whose frame is at hand.
+    fn is_remembered(&self, tick: Tick) -> bool {
+        self.bases.iter().any(|(known, _)| *known == tick)
+    }
+
     fn remember(&mut self, tick: Tick, held: &Arc<Frame>) {
-        if !self.bases.iter().any(|(known, _)| *known == tick) {
+        if !self.is_remembered(tick) {
             self.bases.push((tick, Arc::clone(held)));
         }
     }

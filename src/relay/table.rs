@@ -116,26 +116,39 @@ impl Table {
         arena: &Arena,
         complete: bool,
     ) -> Table {
-        let mut members: Vec<(Slot, u16)> = Vec::new();
+        let mut sent: Vec<(Slot, bool)> = Vec::with_capacity(contents.entries());
+        sent.extend(contents.held(mask));
+        if !sent.is_sorted() {
+            sent.sort_unstable();
+        }
+        let mut sent = sent.as_slice();
+        let before = base.map_or(0, |base| base.entries(arena));
+        let mut members: Vec<(Slot, u16)> = Vec::with_capacity(before + sent.len());
+        let mut put_sent = |to: Slot, members: &mut Vec<(Slot, u16)>| {
+            let mut is_sent = false;
+            while let [(slot, removed), rest @ ..] = sent
+                && *slot <= to
+            {
+                is_sent = *slot == to;
+                if !removed {
+                    members.push((*slot, FRESH));
+                }
+                sent = rest;
+            }
+            is_sent
+        };
         if let Some(base) = base {
-            base.for_each(arena, |slot, known| match known {
-                Known::Absent => {}
-                Known::Old => members.push((slot, OLD)),
-                Known::At(tick) => members.push((slot, carry(frame, slot, tick))),
+            base.for_each(arena, |slot, known| {
+                if !put_sent(slot, &mut members) {
+                    match known {
+                        Known::Absent => {}
+                        Known::Old => members.push((slot, OLD)),
+                        Known::At(tick) => members.push((slot, carry(frame, slot, tick))),
+                    }
+                }
             });
         }
-        let carried = members.len();
-        for (slot, removed) in contents.held(mask) {
-            let age = if removed { ABSENT } else { FRESH };
-            let known = members.get_mut(..carried).unwrap_or_default();
-            match known.binary_search_by_key(&slot, |(slot, _)| *slot) {
-                Ok(place) => known[place].1 = age,
-                Err(_) if removed => {}
-                Err(_) => members.push((slot, age)),
-            }
-        }
-        members.retain(|(_, age)| *age != ABSENT);
-        members.sort_unstable_by_key(|(slot, _)| *slot);
+        put_sent(Slot::MAX, &mut members);
         let tick = frame.tick;
         if members.len() * size_of::<(Slot, u16)>() <= frame.slot_count() * size_of::<u16>() {
             return Table::Sparse {
@@ -151,6 +164,16 @@ impl Table {
             }
         }
         Table::Explicit { tick, ages, complete }
+    }
+
+    /// At most how many members it has.
+    fn entries(&self, arena: &Arena) -> usize {
+        match self {
+            Table::Whole(tick) => arena.frame(*tick).map_or(0, |frame| frame.live()),
+            Table::Explicit { ages, .. } => ages.len(),
+            Table::Sparse { members, .. } => members.len(),
+            Table::Lost(_) => 0,
+        }
     }
 
     /// False for a slot that is surely not in it.

@@ -105,26 +105,49 @@ struct Merge<'a> {
 }
 
 impl Merge<'_> {
-    fn run(&mut self, known: &[(Slot, Known)], forced: &[Slot]) {
-        let mut known = known.iter().copied().peekable();
-        let mut left = self.interest.left().iter().peekable();
-        let mut members = self.interest.members().iter().peekable();
-        loop {
-            let next = [
-                known.peek().map(|(slot, _)| *slot),
-                left.peek().map(|left| left.slot),
-                members.peek().map(|member| member.slot),
-            ];
-            let Some(slot) = next.into_iter().flatten().min() else {
-                return;
+    fn run(&mut self, mut known: &[(Slot, Known)], forced: &[Slot]) {
+        let mut left = self.interest.left();
+        for member in self.interest.members() {
+            let slot = member.slot;
+            let strangers = known.iter().take_while(|(at, _)| *at < slot).count();
+            let (before, rest) = known.split_at(strangers);
+            let gone = left.iter().take_while(|left| left.slot < slot).count();
+            let (gone, later) = left.split_at(gone);
+            self.strangers(before, gone);
+            (known, left) = (rest, later);
+            let here = match known {
+                [(at, here), rest @ ..] if *at == slot => {
+                    known = rest;
+                    *here
+                }
+                _ => Known::Absent,
             };
-            let known = known
-                .next_if(|(at, _)| *at == slot)
-                .map_or(Known::Absent, |(_, known)| known);
-            let gone = left.next_if(|left| left.slot == slot);
-            match members.next_if(|member| member.slot == slot) {
-                Some(member) => self.member(member, known, forced.contains(&slot)),
-                None => self.stranger(slot, known, gone),
+            self.member(member, here, !forced.is_empty() && forced.contains(&slot));
+        }
+        self.strangers(known, left);
+    }
+
+    /// Who is in the base or left, and is no member; both by rising slot.
+    fn strangers(&mut self, mut known: &[(Slot, Known)], mut left: &[Left]) {
+        loop {
+            match (known, left) {
+                ([], []) => return,
+                ([(slot, here), rest @ ..], [gone, later @ ..]) if *slot == gone.slot => {
+                    self.stranger(*slot, *here, Some(gone));
+                    (known, left) = (rest, later);
+                }
+                ([(slot, here), rest @ ..], [gone, ..]) if *slot < gone.slot => {
+                    self.stranger(*slot, *here, None);
+                    known = rest;
+                }
+                ([(slot, here), rest @ ..], []) => {
+                    self.stranger(*slot, *here, None);
+                    known = rest;
+                }
+                (_, [gone, later @ ..]) => {
+                    self.stranger(gone.slot, Known::Absent, Some(gone));
+                    left = later;
+                }
             }
         }
     }
@@ -173,6 +196,9 @@ impl Merge<'_> {
             Known::Absent => (How::Complete, Kind::Enter),
             _ if again || forced => (How::Complete, Kind::Update),
             Known::At(tick) if !self.frame.changed_at(slot).is_after(tick) => return,
+            Known::At(tick) if self.plan.is_remembered(tick) && self.interest.owner_slot() != Some(slot) => {
+                (How::DeltaFrom(tick), Kind::Update)
+            }
             Known::At(tick) => match self.arena.frame(tick) {
                 Some(held) if self.is_own_motion(member, tick, held) => return,
                 Some(held) => {
