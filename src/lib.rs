@@ -17,6 +17,8 @@ pub mod wire;
 pub mod delta;
 #[cfg(feature = "impairment")]
 pub mod impairment;
+#[cfg(any(feature = "client", feature = "relay"))]
+pub mod token;
 #[cfg(feature = "trace")]
 pub mod trace;
 #[cfg(any(feature = "relay", feature = "origin"))]

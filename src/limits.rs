@@ -58,6 +58,8 @@ pub const INPUTS_PER_S: u64 = 240;
 pub const OVERDUE_US: u32 = 500_000;
 /// Player events a shard keeps for its origin: past it inputs stay with their clients.
 pub const SHARD_PLAYER_EVENTS_MAX: usize = 1 << 14;
+/// Tokens a relay remembers at once: a thousand joins a second where tokens live a minute. A full history refuses new ones.
+pub const TOKENS_MAX: usize = 1 << 16;
 /// The least a purse must hold for a snapshot, bytes: below, headers would be most of it.
 pub const SNAPSHOT_BYTES_MIN: usize = 256;
 /// Rate below which a session's snapshots are chosen entry by entry from the start, bytes a second.

@@ -109,6 +109,8 @@ pub struct Intake {
     announced: Option<(Arc<Schema>, Arc<[u8]>)>,
     stream_epoch: u32,
     tick: Tick,
+    /// Directives published so far.
+    directives: u64,
     connected: bool,
     last_tick_us: u64,
     hold_due_us: u64,
@@ -128,6 +130,7 @@ impl Intake {
             announced: None,
             stream_epoch: 0,
             tick: Tick(0),
+            directives: 0,
             connected: false,
             last_tick_us: 0,
             hold_due_us: u64::MAX,
@@ -253,8 +256,11 @@ impl Intake {
 
     fn publish(&mut self, now_us: u64, frame: Arc<Frame>) {
         self.tick = frame.tick;
+        let directives_before = self.directives;
+        self.directives += frame.directives.len() as u64;
         self.shelf.publish(Shelved {
             frame,
+            directives_before,
             schema: Arc::clone(&self.schema),
             taken_us: now_us,
         });
@@ -465,5 +471,34 @@ mod tests {
             .unwrap();
         assert!(complaint.contains("before the last frame's"), "{complaint}");
         assert_eq!((shelf.newest(), intake.counts().refusals[0]), (Some(Tick(2)), 1));
+    }
+
+    /// FAULTS 40: what was published beside a frame says whether a reader that was lapped has missed a directive.
+    #[test]
+    fn faults_40_directives_are_numbered_beside_the_frames() {
+        use crate::state::player::{Directive, Order};
+        let (shelf, _, mut intake) = fixture();
+        intake.take(0, stream(false));
+        intake.take(0, keyframe(1, 50, &[1]));
+        for tick in 2..6u64 {
+            let order = |player| Directive {
+                player,
+                order: Order::Processed(1),
+            };
+            let update = TickUpdate {
+                origin_tick: tick,
+                server_us: 50 * tick,
+                directives: (0..tick % 3).map(order).collect(),
+                ..TickUpdate::default()
+            };
+            intake.take(tick, SubscriberEvent::Tick(update));
+        }
+        let mut out = Vec::new();
+        shelf.collect_after(Some(Tick(1)), &mut out);
+        let numbers: Vec<(u64, u64)> = out
+            .iter()
+            .map(|shelved| (shelved.directives_before, shelved.directives()))
+            .collect();
+        assert_eq!(numbers, [(0, 2), (2, 2), (2, 3), (3, 5)]);
     }
 }

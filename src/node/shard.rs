@@ -31,6 +31,7 @@ use crate::relay::outbox::{Outbox, Path};
 use crate::relay::shard::{Receipt, Shard};
 use crate::sequence::Tick;
 use crate::state::player::PlayerEvent;
+use crate::wire::payload::CloseReason;
 
 /// What a shard shares with the rest of its relay.
 pub struct ShardLinks {
@@ -67,6 +68,8 @@ pub struct ShardLoop {
     /// Newest tick in the arena, and when the relay had it.
     newest: Option<Tick>,
     taken_us: u64,
+    /// Directives up to that tick.
+    directives: u64,
     looped: LoopCounters,
     pressure: Pressure,
     draining: bool,
@@ -92,6 +95,7 @@ impl ShardLoop {
             said: Vec::new(),
             newest: None,
             taken_us: 0,
+            directives: 0,
             looped: LoopCounters::default(),
             pressure: Pressure::default(),
             draining: false,
@@ -232,7 +236,14 @@ impl ShardLoop {
     /// Puts every frame that came into the arena; the newest is what is served.
     fn take_frames(&mut self) {
         let lapped = self.links.shelf.collect_after(self.newest, &mut self.frames);
-        let Some(last) = self.frames.last() else { return };
+        let (Some(first), Some(last)) = (self.frames.first(), self.frames.last()) else {
+            return;
+        };
+        if lapped && self.newest.is_some() && first.directives_before != self.directives {
+            // Who may see what is not known any more: the sessions begin anew, and the origin says it again.
+            self.shard.dismiss(CloseReason::Idle, monotonic_us());
+        }
+        self.directives = last.directives();
         (self.newest, self.taken_us) = (Some(last.frame.tick), last.taken_us);
         self.looped.lapped += u64::from(lapped);
         let behind = self.shard.unserved();

@@ -21,8 +21,18 @@ pub struct Shelved {
     pub frame: Arc<Frame>,
     /// Its stream's schema in canonical form.
     pub schema: Arc<[u8]>,
+    /// Directives in all frames before it: what tells a shard that was lapped whether it missed any.
+    pub directives_before: u64,
     /// When the relay had it, on [`monotonic_us`](crate::net::clock::monotonic_us).
     pub taken_us: u64,
+}
+
+impl Shelved {
+    /// Directives up to this frame.
+    #[must_use]
+    pub fn directives(&self) -> u64 {
+        self.directives_before + self.frame.directives.len() as u64
+    }
 }
 
 impl Ticked for Shelved {
@@ -85,6 +95,7 @@ mod tests {
         shelf.publish(Shelved {
             frame,
             schema: Arc::from([]),
+            directives_before: 0,
             taken_us: 0,
         });
     }

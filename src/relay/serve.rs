@@ -56,7 +56,10 @@ pub fn serve(
     session.first.get_or_insert(frame.tick);
     session.served = Some(frame.tick);
     session.deferred = false;
-    session.hear(arena, frame, &mut kitchen.scratch, counters);
+    // Whose turn it is not hears of what is critical now, and of the rest at its next turn, in order.
+    if turn.serves || frame.events.iter().any(|event| event.critical) {
+        session.hear(arena, frame, &mut kitchen.scratch, counters);
+    }
     // What is sent under an id never differs (WINDOW-MODEL A16): a tick is sent once, whoever asks for it again.
     if session.snapshot_of == Some(frame.tick) {
         return false;

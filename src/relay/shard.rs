@@ -377,12 +377,16 @@ impl Shard {
         self.player_events.push(PlayerEvent::Left(session.connection));
     }
 
-    /// Sends a welcome: what the client must know of the stream, or that there is none yet.
-    /// No new sessions; every client is told, several times since it is UDP, and let go (SPEC OPS4).
+    /// No new sessions; every client is told and let go (SPEC OPS4).
     pub fn drain(&mut self, now_us: u64) {
         self.draining = true;
+        self.dismiss(CloseReason::Draining, now_us);
+    }
+
+    /// Every session is told that it ends, several times since it is UDP, and is sent nothing else.
+    pub fn dismiss(&mut self, reason: CloseReason, now_us: u64) {
         for session in self.sessions.iter_mut().flatten() {
-            session.closing.get_or_insert((CloseReason::Draining, 4, now_us));
+            session.closing.get_or_insert((reason, 4, now_us));
         }
     }
 

@@ -373,3 +373,51 @@ fn ops5_an_egress_cap_is_shared_fairly() {
     let (least, most) = (bytes.iter().min().unwrap(), bytes.iter().max().unwrap());
     assert!(most * 2 <= least * 3, "{bytes:?}");
 }
+
+/// SPEC OPS5: what goes without a snapshot is within the budget too. A client that is sent a stream of messages and
+/// acknowledges none of them costs its rate, in any second, and no more.
+#[test]
+fn ops5_messages_without_a_snapshot_are_within_the_budget() {
+    let budget = Budget::of_rate(8_000);
+    let mut rig = Rig::with(4, Tick(1), |settings| settings.budget = budget);
+    let mut peer = Peer::join(&mut rig, 4_000);
+    peer.speak(&mut rig);
+    let mut sent: Vec<(u64, usize)> = Vec::new();
+    let player = peer.connection;
+    let message = |number: u8| Directive {
+        player,
+        order: Order::Message {
+            kind: 1,
+            payload: vec![number; 250],
+        },
+    };
+    let mut next = 0;
+    for step in 0..1_200u64 {
+        // A tick now and then, so that most is sent by the timers; reports come, and acknowledge no message.
+        let datagrams = if step % 40 == 0 {
+            let told = (0..4).map(|n| message(next + n)).collect();
+            next = (next + 4) % 200;
+            rig.turn(|us| TickUpdate {
+                directives: told,
+                ..moved(us, 0..4, 5)
+            })
+        } else {
+            rig.now_us += 10_000;
+            rig.due()
+        };
+        sent.extend(datagrams.iter().map(|(_, bytes)| (rig.now_us, bytes.len())));
+        if step % 20 == 0 {
+            let mut report = peer.report();
+            report.next_message = 0;
+            let datagram = peer.say(&report);
+            assert_eq!(rig.hear(peer.path, &datagram).0, Receipt::Taken);
+        }
+    }
+    let total: usize = sent.iter().map(|(_, bytes)| bytes).sum();
+    assert!(total > 40_000, "{total} bytes: the messages do go");
+    for (index, (from, _)) in sent.iter().enumerate() {
+        let within = sent[index..].iter().take_while(|(at, _)| *at < from + 1_000_000);
+        let bytes: usize = within.map(|(_, bytes)| bytes).sum();
+        assert!(bytes <= 8_000 + 1_200, "{bytes} bytes in the second from {from}");
+    }
+}
