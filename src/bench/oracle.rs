@@ -169,6 +169,7 @@ impl Oracle {
         }
         self.watch(view, client, newest_us, series);
         self.settle_suspects(view, newest_us, now_us);
+        self.settle_removals(view, newest_us, now_us);
         self.decoded = decoded;
     }
 
@@ -241,6 +242,7 @@ fn note(counts: &mut OracleCounts, client: u32, server_us: u64, record: &Record,
 pub(super) mod hunger;
 pub(super) mod leaks;
 mod parts;
+pub(super) mod removals;
 mod tables;
 mod waiting;
 
