@@ -389,6 +389,8 @@ impl Member {
             reader: around.oracle.reader(),
             series: &mut around.tally.series,
         };
+            client: self.index,
+            examples: &mut around.tally.event_examples,
         (trail, hearing)
     }
 

@@ -31,7 +31,7 @@ const OLDER_AFTER_US: u64 = 2_000_000;
 /// How much older than the newest snapshot a late part of a stream that was just joined may be, server microseconds.
 const LATE_BY_US: u64 = 1_000_000;
 /// Differences told in words.
-pub(super) const EXAMPLES_MAX: usize = 8;
+pub(in crate::bench) const EXAMPLES_MAX: usize = 8;
 
 /// What an oracle counted.
 #[derive(Clone, Debug, Default)]

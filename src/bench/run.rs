@@ -324,6 +324,7 @@ fn fill(report: &mut Report, results: &[ThreadResult], log: Option<&TruthLog>) -
     fill_links(&mut report.impairment.down, &tally.down_links);
     fill_links(&mut report.impairment.up, &tally.up_links);
     report.bench.overruns = tally.overruns;
+    report.truth.examples.append(&mut tally.event_examples);
     let measured = tally
         .series
         .of(super::series::Series::Latency)
