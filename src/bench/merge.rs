@@ -113,6 +113,12 @@ fn sum_known(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 
 fn add(sum: &mut Report, report: &Report) {
     sum.seconds = sum.seconds.max(report.seconds);
+    for (known, other) in [(&mut sum.scene, &report.scene), (&mut sum.view, &report.view)] {
+        if known != other {
+            // There is no one word for both.
+            *known = None;
+        }
+    }
     add_link(&mut sum.impairment.down, &report.impairment.down);
     add_link(&mut sum.impairment.up, &report.impairment.up);
     sum.machine.cores += report.machine.cores;

@@ -62,6 +62,10 @@ pub struct Report {
     pub seed: u64,
     /// The relay's address; `local` for one in this process.
     pub target: String,
+    /// The scene, or the recording's file, that an origin of this process published; null with another's.
+    pub scene: Option<String>,
+    /// What clients were to be given to see, as `--view` says it; null where another's origin may have given any.
+    pub view: Option<String>,
     /// What the links did.
     pub impairment: Impairment,
     /// Where it ran.
@@ -302,7 +306,7 @@ pub struct Inputs {
     pub wrong_processed: Option<u64>,
     /// States of clients' own entities compared with the origin's.
     pub owners_checked: Option<u64>,
-    /// A client's push to the origin has it, where the scene has no inputs of its own.
+    /// The way up: a client's push to the origin has it, where the scene has no inputs of its own. One clock.
     pub late_ms: Spread,
 }
 

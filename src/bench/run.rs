@@ -13,7 +13,7 @@ use super::preflight;
 use super::report::{Inputs, LinkFigures, Report};
 use super::series::SeriesSet;
 use super::settings::LoadFlags;
-use super::stage::Stage;
+use super::stage::{self, Stage};
 use super::summary::count;
 use super::swarm::{CLEAN_US, Swarm, SwarmSettings, ThreadResult};
 use super::tally::{Tally, fill_links};
@@ -195,6 +195,8 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
         thresholds: plan.thresholds.clone(),
         ..Report::default()
     };
+        scene: stage::scene_of(&plan.target),
+        view: stage::view_of(plan).map(|view| view.to_string()),
     report.machine.cores = preflight::cores();
     report.machine.kernel = preflight::kernel();
     report.clients.requested = plan.clients as u64;

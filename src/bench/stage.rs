@@ -76,7 +76,7 @@ impl Stage {
         // The relay must not miss the first tick, and the clients must not miss the relay.
         let origin = OriginHandle::start(OriginSettings {
             wait_for_subscriber: true,
-            view: plan.view,
+            view: plan.view.or(own_view(origin)),
             ..OriginSettings::loopback(origin.clone())
         })?;
         let tap = origin.truth().cloned().context("the origin keeps no truth")?;
@@ -222,6 +222,34 @@ impl Stage {
 
 fn truth_source(truth: &str, token: &[u8]) -> TruthSource {
     if is_recording(truth) {
+/// What clients are to be given to see, where that is known.
+pub(super) fn view_of(plan: &Plan) -> Option<View> {
+    match plan.target {
+        Target::Local(_) => Some(plan.view.unwrap_or(View::WHOLE)),
+        Target::Remote { .. } => plan.view,
+    }
+}
+
+/// What an origin of this process publishes, in a word.
+pub(super) fn scene_of(target: &Target) -> Option<String> {
+    match target {
+        Target::Local(OriginSource::Trace { path, .. }) => Some(path.display().to_string()),
+        #[cfg(feature = "scenes")]
+        Target::Local(OriginSource::Scene { kind, .. }) => Some(kind.to_string()),
+        Target::Remote { .. } => None,
+    }
+}
+
+/// What an origin of this process assigns its players where no flag names a view: a scene narrows one to what each of its
+/// players may see, and that is to be tried.
+fn own_view(origin: &OriginSource) -> Option<View> {
+    match origin {
+        OriginSource::Trace { .. } => None,
+        #[cfg(feature = "scenes")]
+        OriginSource::Scene { kind, .. } => kind.has_players().then_some(View::WHOLE),
+    }
+}
+
         TruthSource::Recording(truth.into())
     } else {
         TruthSource::Subscription {
