@@ -296,6 +296,16 @@ impl RelaySettings {
         within("tier_crowded", self.tier_crowded, bounds::TIER_ENTITIES)?;
         within(
             "receive_buffer_bytes",
+        if (1..self.tier_dense).contains(&self.tier_crowded) {
+            let (dense, crowded) = (self.tier_dense, self.tier_crowded);
+            return Err(OutOfBounds {
+                key: "tier_crowded",
+                fault: format!(
+                    "tier_crowded is {crowded}, below tier_dense {dense}: give {dense} to {}, or 0 for never",
+                    bounds::TIER_ENTITIES.end()
+                ),
+            });
+        }
             self.receive_buffer_bytes,
             bounds::RECEIVE_BUFFER_BYTES,
         )?;
