@@ -68,6 +68,8 @@ pub struct Plan {
     /// The view that an origin of this process gives every client, and that clients must have been given; `None` where
     /// another's origin may give any.
     pub view: Option<View>,
+    /// Bytes a second that a relay of this process may send one client; `None` for its default.
+    pub budget_bytes_per_s: Option<u64>,
     /// Inputs each client pushes in a second.
     pub input_hz: f64,
     /// Thresholds.
@@ -90,6 +92,7 @@ impl Plan {
             up,
             seed: load.seed,
             view: load.view,
+            budget_bytes_per_s: load.budget_bytes_per_s,
             input_hz: load.input_hz,
             thresholds: load.threshold.clone(),
         }

@@ -86,11 +86,13 @@ impl Stage {
         let shards = usize::try_from(preflight::cores() / 2).unwrap_or(1).clamp(1, 64);
         // Room for those who come back while their old session still waits to end.
         let sessions_max = 2 * plan.clients + 100;
+        let loopback = RelaySettings::loopback(origin.addr());
         let relay = RelayHandle::start(RelaySettings {
             shards,
             sessions_max,
             view: plan.view.unwrap_or(View::WHOLE),
-            ..RelaySettings::loopback(origin.addr())
+            budget_bytes_per_s: plan.budget_bytes_per_s.unwrap_or(loopback.budget_bytes_per_s),
+            ..loopback
         })?;
         anyhow::ensure!(
             relay.wait_ready(BEGIN_WITHIN),
@@ -220,8 +222,6 @@ impl Stage {
     }
 }
 
-fn truth_source(truth: &str, token: &[u8]) -> TruthSource {
-    if is_recording(truth) {
 /// What clients are to be given to see, where that is known.
 pub(super) fn view_of(plan: &Plan) -> Option<View> {
     match plan.target {
@@ -250,6 +250,8 @@ fn own_view(origin: &OriginSource) -> Option<View> {
     }
 }
 
+fn truth_source(truth: &str, token: &[u8]) -> TruthSource {
+    if is_recording(truth) {
         TruthSource::Recording(truth.into())
     } else {
         TruthSource::Subscription {

@@ -21,6 +21,8 @@ use crate::state::view::View;
 mod bounds;
 mod view;
 
+pub(crate) use bounds::BUDGET_BYTES_PER_S;
+
 /// Bytes of a configuration file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Addresses in `upstream`.
@@ -294,8 +296,6 @@ impl RelaySettings {
         within("tier_cell_m", self.tier_cell_m, bounds::TIER_CELL_M)?;
         within("tier_dense", self.tier_dense, bounds::TIER_ENTITIES)?;
         within("tier_crowded", self.tier_crowded, bounds::TIER_ENTITIES)?;
-        within(
-            "receive_buffer_bytes",
         if (1..self.tier_dense).contains(&self.tier_crowded) {
             let (dense, crowded) = (self.tier_dense, self.tier_crowded);
             return Err(OutOfBounds {
@@ -306,6 +306,8 @@ impl RelaySettings {
                 ),
             });
         }
+        within(
+            "receive_buffer_bytes",
             self.receive_buffer_bytes,
             bounds::RECEIVE_BUFFER_BYTES,
         )?;
