@@ -97,7 +97,7 @@ pub struct Report {
     pub complete_records: Option<Reasons>,
     /// Ticks at which a session got no snapshot, by reason.
     pub withheld: Option<Reasons>,
-    /// Origin publish to client decode, on one clock.
+    /// The way down: origin publish to client decode, on one clock.
     pub latency_ms: Spread,
     /// What the relay used.
     pub relay: Relay,
@@ -308,6 +308,8 @@ pub struct Inputs {
     pub owners_checked: Option<u64>,
     /// The way up: a client's push to the origin has it, where the scene has no inputs of its own. One clock.
     pub late_ms: Spread,
+    /// Up, one tick, and down: a client's push to the first state of its own entity that has it. One clock.
+    pub answered_ms: Spread,
 }
 
 /// Table digests, as clients count them.
@@ -338,6 +340,9 @@ pub struct Relay {
     pub seal_ns_per_packet: Option<f64>,
     /// Send calls.
     pub send_ns_per_packet: Option<f64>,
+    /// What the relay adds to the way down: a tick's arrival until a client's snapshot of it is with the kernel; to the
+    /// bounds of its histogram. No maximum.
+    pub delay_ms: Spread,
 }
 
 /// The bench itself: whether its own figures can be trusted (FAULTS 96).
@@ -388,6 +393,7 @@ impl Report {
         self.events.late_ms = ms(Series::EventLate);
         self.events.critical_late_ms = ms(Series::CriticalLate);
         self.inputs.late_ms = ms(Series::InputLate);
+        self.inputs.answered_ms = ms(Series::InputAnswered);
         self.window.advance_ms = ms(Series::Advance);
         self.bench.late_ms = ms(Series::BenchLate);
         self.window.slots_in_use = Spread::of(set, Series::Slots, 1.0);

@@ -195,11 +195,11 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
         } else {
             stage.relay.to_string()
         },
+        scene: stage::scene_of(&plan.target),
+        view: stage::view_of(plan).map(|view| view.to_string()),
         thresholds: plan.thresholds.clone(),
         ..Report::default()
     };
-        scene: stage::scene_of(&plan.target),
-        view: stage::view_of(plan).map(|view| view.to_string()),
     report.machine.cores = preflight::cores();
     report.machine.kernel = preflight::kernel();
     report.clients.requested = plan.clients as u64;
@@ -324,12 +324,12 @@ fn fill(report: &mut Report, results: &[ThreadResult], log: Option<&TruthLog>) -
     events.out_of_order = tally.events.out_of_order;
     events.unknown = tally.events.unknown;
     report.truth.leaks += tally.events.leaks;
+    report.truth.examples.append(&mut tally.event_examples);
     report.truth.views_unlike = tally.views_unlike;
     fill_pushed(&mut report.inputs, &tally.players);
     fill_links(&mut report.impairment.down, &tally.down_links);
     fill_links(&mut report.impairment.up, &tally.up_links);
     report.bench.overruns = tally.overruns;
-    report.truth.examples.append(&mut tally.event_examples);
     let measured = tally
         .series
         .of(super::series::Series::Latency)
