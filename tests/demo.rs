@@ -30,6 +30,7 @@ fn plan(trace: &str, link: ImpairmentSettings) -> Plan {
         up: link,
         seed: 1,
         view: None,
+        budget_bytes_per_s: None,
         input_hz: 0.0,
         thresholds: vec!["mismatches==0".to_owned(), "records_checked>100".to_owned()],
     }

@@ -167,6 +167,39 @@ fn wrong_words_of_a_bench_are_answered_with_the_way_out() {
 }
 
 /// Where nobody answers, the bench says so before the run's end and in its verdict, and that nothing is verified.
+/// A demo has no relay but its own; a bench of another's does not set that one's budget.
+#[test]
+fn a_demo_knows_no_other_relay_and_a_bench_sets_no_budget_of_one() {
+    let help = ackline(&["demo", "--help"], &[]);
+    let text = String::from_utf8_lossy(&help.stdout).into_owned();
+    assert!(
+        text.contains("--view <KIND>") && text.contains("--budget-bytes-per-s"),
+        "{text}"
+    );
+    assert!(!text.contains("--relay"), "{text}");
+    refused(
+        &["bench", "--relay", "127.0.0.1:9", "--budget-bytes-per-s", "8000"],
+        &[
+            "--budget-bytes-per-s is of a relay of this process",
+            "leave out either",
+        ],
+    );
+    refused(
+        &[
+            "relay",
+            "--print-config",
+            "--tier-dense",
+            "10",
+            "--tier-crowded",
+            "5",
+        ],
+        &[
+            "--tier-crowded",
+            "tier_crowded is 5, below tier_dense 10: give 10 to 1000000",
+        ],
+    );
+}
+
 #[test]
 fn a_bench_of_nobody_says_that_nothing_answers() {
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());

@@ -1,13 +1,14 @@
 //! What a client shows at the end of a run, compared with what it should see of the world.
 //!
 //! By then the links were clean for a second, so every living entity in its view must be shown with the origin's record. One that
-//! changed within that second may still wait for its turn: then its record must have been true when it came.
+//! changed within that second may still wait for its turn: then its record must be one that was true in that second.
 
 use super::likeness::origin_of;
 use super::places::SlotHints;
 use super::sight::{Sees, Sight, place_of};
 use super::truth::{TruthFrame, TruthReader};
 use crate::client::session::Client;
+use crate::state::frame::Frame;
 use crate::state::record::{Motion, Record};
 use crate::state::slots::{Slot, SlotSet};
 
@@ -60,6 +61,11 @@ pub fn end_check(
     let outlook = sight
         .is_bounded()
         .then(|| sight.outlook(reader, truth, crate::net::clock::monotonic_us()));
+    // What takes somebody away may be in a part that is not here, and without a base of all of the view nothing may say that
+    // somebody is gone who came by a snapshot that is no base.
+    let is_told = client
+        .newest()
+        .is_some_and(|newest| newest.is_whole() && newest.view_complete);
     let sees = |slot: Slot, record: &Record| {
         outlook.as_ref().map_or(Sees::Surely, |outlook| {
             let place = place_of(&frame.schema, record);
@@ -67,29 +73,27 @@ pub fn end_check(
         })
     };
     let mut shown = SlotSet::default();
+    let mut untold = Vec::new();
     for (slot, record, _) in display.records() {
-        let Some((at, found)) = hints.place(frame, slot, record.entity) else {
-            check.extra += 1;
-            check.extra_example = format!(
-                "entity {} is shown at {} and does not live",
-                record.entity,
-                seconds(frame.server_us)
-            );
+        let found = hints.place(frame, slot, record.entity);
+        let lives = found.is_some();
+        shown.extend(found.map(|(at, _)| at));
+        let Some((_, found)) = found.filter(|(at, found)| sees(*at, found) != Sees::Never) else {
+            if !is_told {
+                untold.push((slot, record));
+            } else if lives {
+                check.leaks += 1;
+                check.leak_example = shown_wrongly(&record, frame, "which its view does not allow");
+            } else {
+                check.extra += 1;
+                check.extra_example = shown_wrongly(&record, frame, "and does not live");
+            }
             continue;
         };
-        shown.insert(at);
-        if sees(at, found) == Sees::Never {
-            check.leaks += 1;
-            check.leak_example = format!(
-                "entity {} is shown at {}, which its view does not allow",
-                record.entity,
-                seconds(frame.server_us)
-            );
-        }
         let as_of_us = display.known(slot).map_or(0, |known| known.as_of_us);
         // The owner's motion comes beside the snapshots.
         let is_own = own == Some(record.entity);
-        if !is_right(reader, hints, truth, slot, &record, (as_of_us, is_own)) {
+        if !is_right(reader, hints, truth, slot, &record, is_own) {
             check.missing += 1;
             check.missing_example = stale(&record, found, as_of_us);
         }
@@ -108,25 +112,63 @@ pub fn end_check(
             );
         }
     }
+    look_back(&mut check, reader, hints, truth, sight, &untold);
     check
 }
 
-/// Whether what is shown is the newest, or changed within the clean time and was true itself.
+/// Of those who are shown and should not be, where nothing may have said so yet: who should not have been for all of the
+/// clean time counts as missing, since word of it is.
+fn look_back(
+    check: &mut EndCheck,
+    reader: &TruthReader,
+    hints: &mut SlotHints,
+    truth: &TruthFrame,
+    sight: &mut Sight,
+    untold: &[(Slot, Record)],
+) {
+    let then_us = truth.server_us().saturating_sub(CLEAN_US);
+    let mut earlier = reader.backwards(truth.stream);
+    let Some(then) = earlier.find(|then| then.server_us() <= then_us) else {
+        return;
+    };
+    let outlook = sight.outlook(reader, then, crate::net::clock::monotonic_us());
+    for (slot, record) in untold {
+        let is_gone = match hints.place(&then.frame, *slot, record.entity) {
+            Some((at, found)) => {
+                let place = place_of(&then.frame.schema, found);
+                outlook.sees(record.entity, then.frame.tags(at), place) == Sees::Never
+            }
+            None => record.born_us <= then_us,
+        };
+        if is_gone {
+            check.missing += 1;
+            check.missing_example = shown_wrongly(record, &truth.frame, "and was gone before the clean time");
+        }
+    }
+}
+
+/// Somebody who should not be shown, in words.
+fn shown_wrongly(record: &Record, frame: &Frame, why: &str) -> String {
+    let at = seconds(frame.server_us);
+    format!("entity {} is shown at {at}, {why}", record.entity)
+}
+
+/// Whether what is shown is the newest, or was until within the clean time.
 fn is_right(
     reader: &TruthReader,
     hints: &mut SlotHints,
     truth: &TruthFrame,
     slot: Slot,
     record: &Record,
-    (as_of_us, is_own): (u64, bool),
+    is_own: bool,
 ) -> bool {
-    if origin_of(reader, hints, truth, slot, record).is_some() {
-        return true;
-    }
     let recent_us = if is_own { OWN_US } else { CLEAN_US };
-    let is_recent = as_of_us + recent_us >= truth.server_us();
-    let mut then = reader.at(truth.stream, as_of_us);
-    is_recent && then.any(|then| origin_of(reader, hints, then, slot, record).is_some())
+    let oldest_us = truth.server_us().saturating_sub(recent_us);
+    let mut recent = (0..=truth.number)
+        .rev()
+        .map_while(|number| reader.numbered(number))
+        .take_while(|before| before.stream == truth.stream && before.server_us() >= oldest_us);
+    recent.any(|then| origin_of(reader, hints, then, slot, record).is_some())
 }
 
 /// A record that is older than it may be, in words.

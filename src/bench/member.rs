@@ -329,7 +329,8 @@ impl Member {
             now_us,
             &mut tally.series,
         );
-        self.player.look(&self.client, &self.view, oracle);
+        self.player
+            .look(now_us, &self.client, &self.view, oracle, &mut tally.series);
         if now_us >= self.table_us && !late {
             self.check_table(now_us, oracle);
         }
@@ -388,6 +389,8 @@ impl Member {
             sight,
             reader: around.oracle.reader(),
             series: &mut around.tally.series,
+            client: self.index,
+            examples: &mut around.tally.event_examples,
         };
         (trail, hearing)
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::report::{Inputs, LinkFigures, Reasons, Relay, Report};
+use super::report::{Inputs, LinkFigures, Reasons, Relay, Report, Spread};
 use super::series::SeriesSet;
 
 /// Adds reports into one, in order.
@@ -113,6 +113,12 @@ fn sum_known(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 
 fn add(sum: &mut Report, report: &Report) {
     sum.seconds = sum.seconds.max(report.seconds);
+    for (known, other) in [(&mut sum.scene, &report.scene), (&mut sum.view, &report.view)] {
+        if known != other {
+            // There is no one word for both.
+            *known = None;
+        }
+    }
     add_link(&mut sum.impairment.down, &report.impairment.down);
     add_link(&mut sum.impairment.up, &report.impairment.up);
     sum.machine.cores += report.machine.cores;
@@ -246,6 +252,17 @@ fn plus(one: &Relay, other: &Relay) -> Relay {
         encode_ns_per_packet: mean(one.encode_ns_per_packet, other.encode_ns_per_packet),
         seal_ns_per_packet: mean(one.seal_ns_per_packet, other.seal_ns_per_packet),
         send_ns_per_packet: mean(one.send_ns_per_packet, other.send_ns_per_packet),
+        delay_ms: greater_spread(&one.delay_ms, &other.delay_ms),
+    }
+}
+
+/// Of two relays' spreads, which do not add, the worse figures.
+fn greater_spread(one: &Spread, other: &Spread) -> Spread {
+    Spread {
+        p50: greater(one.p50, other.p50),
+        p99: greater(one.p99, other.p99),
+        p999: greater(one.p999, other.p999),
+        max: greater(one.max, other.max),
     }
 }
 

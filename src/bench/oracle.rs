@@ -31,7 +31,7 @@ const OLDER_AFTER_US: u64 = 2_000_000;
 /// How much older than the newest snapshot a late part of a stream that was just joined may be, server microseconds.
 const LATE_BY_US: u64 = 1_000_000;
 /// Differences told in words.
-pub(super) const EXAMPLES_MAX: usize = 8;
+pub(in crate::bench) const EXAMPLES_MAX: usize = 8;
 
 /// What an oracle counted.
 #[derive(Clone, Debug, Default)]
@@ -169,6 +169,7 @@ impl Oracle {
         }
         self.watch(view, client, newest_us, series);
         self.settle_suspects(view, newest_us, now_us);
+        self.settle_removals(view, newest_us, now_us);
         self.decoded = decoded;
     }
 
@@ -241,6 +242,7 @@ fn note(counts: &mut OracleCounts, client: u32, server_us: u64, record: &Record,
 pub(super) mod hunger;
 pub(super) mod leaks;
 mod parts;
+pub(super) mod removals;
 mod tables;
 mod waiting;
 

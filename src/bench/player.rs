@@ -1,8 +1,11 @@
 //! What one client of the bench does beside watching: it pushes inputs, moves its camera, and looks at what comes back of
 //! its own entity.
 
+use std::collections::VecDeque;
+
 use super::inputs::{STAMP_BYTES, stamped};
 use super::oracle::Oracle;
+use super::series::{Series, SeriesSet};
 use super::sight::{Point, Sight, place_of};
 use super::surroundings::mix;
 use super::truth::TruthReader;
@@ -19,6 +22,8 @@ use crate::state::view::Scope;
 const CAMERA_EVERY_US: u64 = 100_000;
 /// A camera crosses the range it enters in this time, seconds.
 const CROSSES_IN_S: f64 = 4.0;
+/// Inputs remembered until they are answered.
+const UNANSWERED_MAX: usize = 1024;
 /// An owner's state older than this at the end tells nothing of the last inputs, server microseconds.
 const OWNER_FRESH_US: u64 = 500_000;
 
@@ -59,6 +64,8 @@ pub struct Player {
     next_us: u64,
     pushed: u32,
     processed: u32,
+    /// When each input was pushed that no state has yet, oldest first.
+    unanswered: VecDeque<(u32, u64)>,
     stream: u32,
     owner_tick: Option<Tick>,
     camera: Option<Course>,
@@ -85,6 +92,7 @@ impl Player {
             next_us: 0,
             pushed: 0,
             processed: 0,
+            unanswered: VecDeque::new(),
             stream: 0,
             owner_tick: None,
             camera: None,
@@ -134,6 +142,10 @@ impl Player {
         if client.push_input(payload.bytes()) == Ok(number) {
             self.pushed = number;
             self.counts.sent += 1;
+            if self.unanswered.len() >= UNANSWERED_MAX {
+                self.unanswered.pop_front();
+            }
+            self.unanswered.push_back((number, now_us));
         }
     }
 
@@ -184,8 +196,15 @@ impl Player {
         self.counts.reported_lost += u64::from(count);
     }
 
-    /// Looks at the newest state of the client's own entity.
-    pub fn look(&mut self, client: &Client, view: &View, oracle: &mut Oracle) {
+    /// Looks at the newest state of the client's own entity, which came at `now_us`.
+    pub fn look(
+        &mut self,
+        now_us: u64,
+        client: &Client,
+        view: &View,
+        oracle: &mut Oracle,
+        series: &mut SeriesSet,
+    ) {
         let Some(owner) = client.owner() else { return };
         if self.owner_tick == Some(owner.tick) {
             return;
@@ -197,6 +216,12 @@ impl Player {
         }
         let is_wrong = owner.processed > self.pushed || owner.processed < self.processed;
         self.processed = owner.processed;
+        let answered = self
+            .unanswered
+            .partition_point(|(number, _)| *number <= owner.processed);
+        for (_, pushed_us) in self.unanswered.drain(..answered) {
+            series.record(Series::InputAnswered, now_us.saturating_sub(pushed_us));
+        }
         self.counts.wrong_processed += u64::from(is_wrong);
         let checked = oracle.check_owner(view, owner.server_us, owner.slot, &owner.record);
         self.counts.owners_checked += u64::from(checked);

@@ -62,6 +62,10 @@ pub struct Report {
     pub seed: u64,
     /// The relay's address; `local` for one in this process.
     pub target: String,
+    /// The scene, or the recording's file, that an origin of this process published; null with another's.
+    pub scene: Option<String>,
+    /// What clients were to be given to see, as `--view` says it; null where another's origin may have given any.
+    pub view: Option<String>,
     /// What the links did.
     pub impairment: Impairment,
     /// Where it ran.
@@ -93,7 +97,7 @@ pub struct Report {
     pub complete_records: Option<Reasons>,
     /// Ticks at which a session got no snapshot, by reason.
     pub withheld: Option<Reasons>,
-    /// Origin publish to client decode, on one clock.
+    /// The way down: origin publish to client decode, on one clock.
     pub latency_ms: Spread,
     /// What the relay used.
     pub relay: Relay,
@@ -302,8 +306,10 @@ pub struct Inputs {
     pub wrong_processed: Option<u64>,
     /// States of clients' own entities compared with the origin's.
     pub owners_checked: Option<u64>,
-    /// A client's push to the origin has it, where the scene has no inputs of its own.
+    /// The way up: a client's push to the origin has it, where the scene has no inputs of its own. One clock.
     pub late_ms: Spread,
+    /// Up, one tick, and down: a client's push to the first state of its own entity that has it. One clock.
+    pub answered_ms: Spread,
 }
 
 /// Table digests, as clients count them.
@@ -334,6 +340,9 @@ pub struct Relay {
     pub seal_ns_per_packet: Option<f64>,
     /// Send calls.
     pub send_ns_per_packet: Option<f64>,
+    /// What the relay adds to the way down: a tick's arrival until a client's snapshot of it is with the kernel; to the
+    /// bounds of its histogram. No maximum.
+    pub delay_ms: Spread,
 }
 
 /// The bench itself: whether its own figures can be trusted (FAULTS 96).
@@ -384,6 +393,7 @@ impl Report {
         self.events.late_ms = ms(Series::EventLate);
         self.events.critical_late_ms = ms(Series::CriticalLate);
         self.inputs.late_ms = ms(Series::InputLate);
+        self.inputs.answered_ms = ms(Series::InputAnswered);
         self.window.advance_ms = ms(Series::Advance);
         self.bench.late_ms = ms(Series::BenchLate);
         self.window.slots_in_use = Spread::of(set, Series::Slots, 1.0);

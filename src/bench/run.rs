@@ -13,7 +13,7 @@ use super::preflight;
 use super::report::{Inputs, LinkFigures, Report};
 use super::series::SeriesSet;
 use super::settings::LoadFlags;
-use super::stage::Stage;
+use super::stage::{self, Stage};
 use super::summary::count;
 use super::swarm::{CLEAN_US, Swarm, SwarmSettings, ThreadResult};
 use super::tally::{Tally, fill_links};
@@ -68,6 +68,8 @@ pub struct Plan {
     /// The view that an origin of this process gives every client, and that clients must have been given; `None` where
     /// another's origin may give any.
     pub view: Option<View>,
+    /// Bytes a second that a relay of this process may send one client; `None` for its default.
+    pub budget_bytes_per_s: Option<u64>,
     /// Inputs each client pushes in a second.
     pub input_hz: f64,
     /// Thresholds.
@@ -90,6 +92,7 @@ impl Plan {
             up,
             seed: load.seed,
             view: load.view,
+            budget_bytes_per_s: load.budget_bytes_per_s,
             input_hz: load.input_hz,
             thresholds: load.threshold.clone(),
         }
@@ -192,6 +195,8 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
         } else {
             stage.relay.to_string()
         },
+        scene: stage::scene_of(&plan.target),
+        view: stage::view_of(plan).map(|view| view.to_string()),
         thresholds: plan.thresholds.clone(),
         ..Report::default()
     };
@@ -319,6 +324,7 @@ fn fill(report: &mut Report, results: &[ThreadResult], log: Option<&TruthLog>) -
     events.out_of_order = tally.events.out_of_order;
     events.unknown = tally.events.unknown;
     report.truth.leaks += tally.events.leaks;
+    report.truth.examples.append(&mut tally.event_examples);
     report.truth.views_unlike = tally.views_unlike;
     fill_pushed(&mut report.inputs, &tally.players);
     fill_links(&mut report.impairment.down, &tally.down_links);

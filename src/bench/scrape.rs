@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::report::{Reasons, Relay, Report};
+use super::report::{Reasons, Relay, Report, Spread};
 
 /// How long an admin listener may take.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -103,6 +103,38 @@ impl Samples {
         (!reasons.is_empty()).then_some(reasons)
     }
 
+    /// The spread, in milliseconds, of what a histogram of seconds took in since `before`, to the bounds of its buckets.
+    fn spread_since(&self, before: &Samples, name: &str) -> Spread {
+        let bucket = format!("{name}_bucket");
+        let mut totals: Vec<(f64, f64)> = Vec::new();
+        for (labels, _) in self.of(&bucket) {
+            let bound = labels
+                .split("le=\"")
+                .nth(1)
+                .and_then(|rest| rest.split('"').next());
+            let Some(bound) = bound.and_then(|bound| bound.parse().ok()) else {
+                continue;
+            };
+            let key = format!("{bucket}{labels}");
+            let count = |samples: &Samples| samples.values.get(&key).copied().unwrap_or(0.0);
+            totals.push((bound, rise(count(before), count(self))));
+        }
+        totals.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let all = totals.last().map_or(0.0, |(_, count)| *count);
+        let at = |quantile: f64| {
+            let found = totals.iter().find(|(_, count)| *count >= quantile * all);
+            found
+                .map(|(bound, _)| bound * 1e3)
+                .filter(|ms| all > 0.0 && ms.is_finite())
+        };
+        Spread {
+            p50: at(0.5),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: None,
+        }
+    }
+
     fn since(&self, before: &Samples, name: &str) -> Option<f64> {
         Some(rise(before.sum(name).unwrap_or(0.0), self.sum(name)?))
     }
@@ -133,6 +165,7 @@ pub fn fill(report: &mut Report, before: &Samples, after: &Samples) {
         encode_ns_per_packet: per_packet("encode"),
         seal_ns_per_packet: per_packet("seal"),
         send_ns_per_packet: per_packet("send"),
+        delay_ms: after.spread_since(before, "ackline_relay_delay_seconds"),
     };
     // What the window is to blame for; a joining client's pacing and a silent client's probes are not its.
     let withheld = after.reasons_since(before, "ackline_withheld_ticks_total");
@@ -148,8 +181,8 @@ pub fn fill(report: &mut Report, before: &Samples, after: &Samples) {
 mod tests {
     use super::*;
 
-    const BEFORE: &str = "ackline_full_state_fallbacks_total{reason=\"lease_over\"} 3\nackline_encode_seconds_sum 1\nackline_encode_seconds_count 10\n";
-    const AFTER: &str = "# HELP ackline_full_state_fallbacks_total x y\n# TYPE a counter\nackline_full_state_fallbacks_total{reason=\"lease_over\"} 5\nackline_full_state_fallbacks_total{reason=\"requested\"} 0\nackline_withheld_ticks_total{reason=\"budget\"} 2\nackline_withheld_ticks_total{reason=\"slot\"} 1\nackline_encode_seconds_bucket{le=\"+Inf\"} 30\nackline_encode_seconds_sum 1.00002\nackline_encode_seconds_count 30\nackline_datagrams_sent_total 20\nprocess_cpu_seconds_total 2.5\nbroken\nnan_value NaN\n";
+    const BEFORE: &str = "ackline_full_state_fallbacks_total{reason=\"lease_over\"} 3\nackline_encode_seconds_sum 1\nackline_encode_seconds_count 10\nackline_relay_delay_seconds_bucket{le=\"0.001\"} 7\nackline_relay_delay_seconds_bucket{le=\"0.002\"} 9\nackline_relay_delay_seconds_bucket{le=\"+Inf\"} 9\n";
+    const AFTER: &str = "# HELP ackline_full_state_fallbacks_total x y\n# TYPE a counter\nackline_full_state_fallbacks_total{reason=\"lease_over\"} 5\nackline_full_state_fallbacks_total{reason=\"requested\"} 0\nackline_withheld_ticks_total{reason=\"budget\"} 2\nackline_withheld_ticks_total{reason=\"slot\"} 1\nackline_encode_seconds_bucket{le=\"+Inf\"} 30\nackline_encode_seconds_sum 1.00002\nackline_encode_seconds_count 30\nackline_datagrams_sent_total 20\nackline_relay_delay_seconds_bucket{le=\"0.001\"} 97\nackline_relay_delay_seconds_bucket{le=\"0.002\"} 108\nackline_relay_delay_seconds_bucket{le=\"+Inf\"} 109\nprocess_cpu_seconds_total 2.5\nbroken\nnan_value NaN\n";
 
     #[test]
     fn figures_are_what_rose_during_the_run() {
@@ -171,6 +204,11 @@ mod tests {
                 .relay
                 .encode_ns_per_packet
                 .is_some_and(|ns| (ns - 1000.0).abs() < 1e-3)
+        );
+        let delay = report.relay.delay_ms;
+        assert_eq!(
+            (delay.p50, delay.p99, delay.p999, delay.max),
+            (Some(1.0), Some(2.0), None, None)
         );
         assert_eq!(
             (report.relay.seal_ns_per_packet, report.complete_records),

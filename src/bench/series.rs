@@ -35,6 +35,8 @@ pub enum Series {
     CriticalLate,
     /// A client pushes an input to the origin has it, microseconds.
     InputLate,
+    /// A client pushes an input to the first state of its entity that has it, microseconds.
+    InputAnswered,
     /// Bytes of a received datagram.
     PacketBytes,
     /// Window slots in use at each snapshot.
@@ -47,7 +49,7 @@ pub enum Series {
 
 impl Series {
     /// Every series, in order of its place.
-    pub const ALL: [Series; 15] = [
+    pub const ALL: [Series; 16] = [
         Series::Joined,
         Series::Complete,
         Series::Gap,
@@ -59,6 +61,7 @@ impl Series {
         Series::EventLate,
         Series::CriticalLate,
         Series::InputLate,
+        Series::InputAnswered,
         Series::PacketBytes,
         Series::Slots,
         Series::Advance,
@@ -80,6 +83,7 @@ impl Series {
             Series::EventLate => "event_late_us",
             Series::CriticalLate => "critical_late_us",
             Series::InputLate => "input_late_us",
+            Series::InputAnswered => "input_answered_us",
             Series::PacketBytes => "packet_bytes",
             Series::Slots => "slots",
             Series::Advance => "advance_us",

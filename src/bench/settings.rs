@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use crate::impairment::settings::{ImpairmentSettings, parse_burst, parse_share};
 use crate::limits::INPUTS_PER_S;
 use crate::node::number::{real, whole, wish};
+use crate::node::settings::BUDGET_BYTES_PER_S;
 use crate::state::view::View;
 
 /// Clients of one run; several hosts' reports merge.
@@ -214,10 +215,12 @@ pub struct LoadFlags {
     #[arg(long, value_name = "N", value_parser = whole(THREADS))]
     pub threads: Option<usize>,
     /// What clients see, set by the origin: whole, radius or radius:ENTER,LEAVE around their own entity, spectator or
-    /// spectator:ENTER,LEAVE around a camera that each moves, in metres. With --relay: what they must have been given
-    /// [default: whole, or the relay's own]
+    /// spectator:ENTER,LEAVE around a camera that each moves, in metres [default: whole]
     #[arg(long, value_name = "KIND")]
     pub view: Option<View>,
+    /// Bytes a second that the relay of this process may send one client [default: 524288]
+    #[arg(long, value_name = "BYTES", value_parser = whole(BUDGET_BYTES_PER_S))]
+    pub budget_bytes_per_s: Option<u64>,
     /// Inputs each client pushes in a second
     #[arg(long, value_name = "H", default_value_t = 0.0, value_parser = real(INPUT_HZ))]
     pub input_hz: f64,
@@ -265,7 +268,8 @@ impl LoadFlags {
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Somebody else's relay")]
 pub struct TargetFlags {
-    /// The relay's UDP address; without it the bench starts its own origin and relay
+    /// The relay's UDP address; without it the bench starts its own origin and relay. With it --view is what clients must
+    /// have been given to see [default: any]
     #[arg(long, value_name = "ADDR")]
     pub relay: Option<String>,
     /// The relay's admin address; without it the report's relay-side fields are null
@@ -366,6 +370,7 @@ mod tests {
                 "give whole, radius[:ENTER,LEAVE] or spectator",
             ),
             ("--input-hz=241", "from 0 to 240"),
+            ("--budget-bytes-per-s=3999", "from 4000 to 1000000000"),
             ("--delay-ms=60001", "give a number from 0 to 60000"),
         ] {
             let error = <Line as clap::Parser>::try_parse_from(["x", line])

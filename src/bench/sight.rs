@@ -143,13 +143,6 @@ impl Sight {
         (1 << self.tier) - 1
     }
 
-    /// True once the client was told its view, and that is some time ago: before, it may be judged by another than its own.
-    #[must_use]
-    pub fn is_settled(&self, server_us: u64) -> bool {
-        let told = self.told.back();
-        told.is_some_and(|(heard_us, _)| server_us > heard_us.saturating_add(GOES_ON_US))
-    }
-
     /// What the client may know of a frame; `now_us` stands for the time of its publication where that is not known.
     pub fn outlook(&mut self, reader: &TruthReader, truth: &TruthFrame, now_us: u64) -> Outlook<'_> {
         let server_us = truth.server_us();

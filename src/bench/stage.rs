@@ -76,7 +76,7 @@ impl Stage {
         // The relay must not miss the first tick, and the clients must not miss the relay.
         let origin = OriginHandle::start(OriginSettings {
             wait_for_subscriber: true,
-            view: plan.view,
+            view: plan.view.or(own_view(origin)),
             ..OriginSettings::loopback(origin.clone())
         })?;
         let tap = origin.truth().cloned().context("the origin keeps no truth")?;
@@ -86,11 +86,13 @@ impl Stage {
         let shards = usize::try_from(preflight::cores() / 2).unwrap_or(1).clamp(1, 64);
         // Room for those who come back while their old session still waits to end.
         let sessions_max = 2 * plan.clients + 100;
+        let loopback = RelaySettings::loopback(origin.addr());
         let relay = RelayHandle::start(RelaySettings {
             shards,
             sessions_max,
             view: plan.view.unwrap_or(View::WHOLE),
-            ..RelaySettings::loopback(origin.addr())
+            budget_bytes_per_s: plan.budget_bytes_per_s.unwrap_or(loopback.budget_bytes_per_s),
+            ..loopback
         })?;
         anyhow::ensure!(
             relay.wait_ready(BEGIN_WITHIN),
@@ -217,6 +219,34 @@ impl Stage {
             // It counts nothing; had it panicked, the records would be unchecked.
             let _ = truth.join();
         }
+    }
+}
+
+/// What clients are to be given to see, where that is known.
+pub(super) fn view_of(plan: &Plan) -> Option<View> {
+    match plan.target {
+        Target::Local(_) => Some(plan.view.unwrap_or(View::WHOLE)),
+        Target::Remote { .. } => plan.view,
+    }
+}
+
+/// What an origin of this process publishes, in a word.
+pub(super) fn scene_of(target: &Target) -> Option<String> {
+    match target {
+        Target::Local(OriginSource::Trace { path, .. }) => Some(path.display().to_string()),
+        #[cfg(feature = "scenes")]
+        Target::Local(OriginSource::Scene { kind, .. }) => Some(kind.to_string()),
+        Target::Remote { .. } => None,
+    }
+}
+
+/// What an origin of this process assigns its players where no flag names a view: a scene narrows one to what each of its
+/// players may see, and that is to be tried.
+fn own_view(origin: &OriginSource) -> Option<View> {
+    match origin {
+        OriginSource::Trace { .. } => None,
+        #[cfg(feature = "scenes")]
+        OriginSource::Scene { kind, .. } => kind.has_players().then_some(View::WHOLE),
     }
 }
 

@@ -119,6 +119,13 @@ pub fn summary(report: &Report) -> String {
                 "a client pushes to the origin has it",
             );
         }
+        if inputs.answered_ms.p50.is_some() {
+            row(
+                "inputs answered",
+                millis(inputs.answered_ms),
+                "a client pushes to its entity's state has it: up, a tick, and down",
+            );
+        }
     }
     if report.starvation_ms.all.p50.is_some() {
         row(
@@ -180,6 +187,13 @@ pub fn summary(report: &Report) -> String {
             "at seams",
             count(truth.at_seams),
             "records of a restarted origin's first ticks, sent before the bench's own subscription was back",
+        );
+    }
+    if report.relay.delay_ms.p50.is_some() {
+        row(
+            "relay delay",
+            millis(report.relay.delay_ms),
+            "a tick arrives at the relay to a client's snapshot is with its kernel, to a bucket",
         );
     }
     if let Some(per_cpu) = report.relay.packets_per_cpu_s {

@@ -17,6 +17,8 @@ pub struct Tally {
     pub series: SeriesSet,
     /// Events of the world.
     pub events: EventCounts,
+    /// The first few events that leaked, in words.
+    pub event_examples: Vec<String>,
     /// What clients did and saw as players.
     pub players: PlayerCounts,
     /// Clients whose view at the end is not the one they should have been given.
@@ -85,6 +87,7 @@ impl Tally {
     pub fn add(&mut self, other: &Tally) {
         self.series.add(&other.series);
         self.events.add(&other.events);
+        self.event_examples.extend(other.event_examples.iter().cloned());
         self.players.add(&other.players);
         self.views_unlike += other.views_unlike;
         self.arrived += other.arrived;

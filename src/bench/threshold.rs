@@ -171,10 +171,12 @@ pub struct Figure {
 }
 
 /// Groups of the report that are no figures.
-const NOT_FIGURES: [&str; 14] = [
+const NOT_FIGURES: [&str; 16] = [
     "version",
     "command",
     "target",
+    "scene",
+    "view",
     "impairment",
     "machine",
     "histograms",

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use super::oracle::EXAMPLES_MAX;
 use super::series::{Series, SeriesSet};
 use super::sight::{Point, Sees, Sight, place_of};
 use super::truth::{TruthFrame, TruthReader, events_equal};
@@ -71,6 +72,10 @@ pub struct Hearing<'a> {
     pub reader: &'a TruthReader,
     /// Where lateness is counted.
     pub series: &'a mut SeriesSet,
+    /// Which client, for words.
+    pub client: u32,
+    /// Where the first leaks are told in words.
+    pub examples: &'a mut Vec<String>,
 }
 
 /// How far the log is classed.
@@ -216,7 +221,10 @@ impl EventTrail {
             self.next = Some(index + 1);
             self.counts.sent += 1;
             self.counts.delivered += 1;
-            self.counts.leaks += u64::from(seen == Sees::Never);
+            if seen == Sees::Never {
+                self.counts.leaks += 1;
+                note_leak(index, hearing);
+            }
             return true;
         }
         if let Some(at) = self.passed.iter().position(|(passed, _)| *passed == index) {
@@ -301,6 +309,23 @@ impl EventTrail {
         counts.unknown += self.waiting.len() as u64;
         self.waiting.clear();
         counts
+    }
+}
+
+#[cold]
+fn note_leak(index: u64, hearing: &mut Hearing<'_>) {
+    let Some(truth) = hearing.reader.from_event(index).next() else {
+        return;
+    };
+    let nth = usize::try_from(index.saturating_sub(truth.events_before)).unwrap_or(usize::MAX);
+    let Some(entity) = truth.frame.events.get(nth).and_then(|event| event.entity) else {
+        return;
+    };
+    if hearing.examples.len() < EXAMPLES_MAX {
+        let (client, at_us, newest_us) = (hearing.client, truth.server_us(), hearing.newest_us);
+        hearing.examples.push(format!(
+            "client {client}: an event of {at_us} us was told about entity {entity}, which its view did not allow, by {newest_us} us"
+        ));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::oracle::hunger::Hunger;
 use super::oracle::leaks::Suspects;
+use super::oracle::removals::Removals;
 use super::sight::Sight;
 use super::trail::EventTrail;
 use crate::delta::decode::Entry;
@@ -16,6 +17,7 @@ pub struct View {
     /// What it may know.
     pub sight: Sight,
     pub(super) suspects: Suspects,
+    pub(super) removals: Removals,
     pub(super) relay_stream: u32,
     pub(super) least_stream: u32,
     pub(super) truth_stream: Option<u32>,
@@ -40,6 +42,7 @@ impl View {
         self.trail.new_stream();
         self.sight.new_stream(stream, is_first);
         self.suspects.clear();
+        self.removals.clear();
         if let Some(hunger) = &mut self.hunger {
             hunger.clear();
         }

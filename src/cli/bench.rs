@@ -98,6 +98,10 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             let text = "--relay names a relay with an origin of its own: leave out the flags of the origin, or --relay";
             return Err(usage(FlagError(text.to_owned())).into());
         }
+        Some(_) if load.budget_bytes_per_s.is_some() => {
+            let text = "--budget-bytes-per-s is of a relay of this process, and --relay names another with its own: leave out either";
+            return Err(usage(FlagError(text.to_owned())).into());
+        }
         Some(relay) => Target::Remote {
             relay: resolve(relay)?,
             admin: target.admin,
@@ -207,10 +211,9 @@ fn headline(plan: &Plan) -> String {
         seed,
         ..
     } = plan;
+    let noun = if *clients == 1 { "client" } else { "clients" };
     let view = plan.view.map_or(String::new(), |view| format!("view {view}; "));
-    format!(
-        "{clients} clients on {whose}, {seconds} s and 1.5 s of clean network; {view}{links}; seed {seed}"
-    )
+    format!("{clients} {noun} on {whose}, {seconds} s and 1.5 s of clean network; {view}{links}; seed {seed}")
 }
 
 /// Prints the summary, writes the report.

@@ -143,7 +143,7 @@ pub struct Args {
     )]
     token: Option<String>,
     /// What players may see: whole, radius:ENTER,LEAVE around their entity, spectator:ENTER,LEAVE around their camera, in
-    /// metres [default: what their relay is set to]
+    /// metres; its scenes hide from each player what its team may not see [default: what their relay is set to, all of it]
     #[arg(long, value_name = "VIEW", value_parser = str::parse::<View>)]
     view: Option<View>,
     /// Waits with the first tick for the first subscriber

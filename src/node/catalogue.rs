@@ -272,7 +272,7 @@ pub const CATALOGUE: &[Entry] = &[
         "ackline_staleness_seconds",
         TIME_BOUNDS_US,
         MICROS,
-        "Seconds between two records of an entity that changed, in views, by rate tier; of one snapshot in sixteen.",
+        "Seconds between two records sent of an entity in a view, by rate tier, its rest between them included; of one snapshot in sixteen.",
     ),
     histogram(
         "ackline_view_complete_seconds",

@@ -5,8 +5,10 @@ use tokio::sync::oneshot;
 
 use crate::limits::SESSIONS_PAGE_MAX;
 use crate::relay::arena::Arena;
+use crate::relay::interest::Interest;
 use crate::relay::session::Session;
 use crate::relay::shard::Shard;
+use crate::state::view::View;
 
 /// A question to one shard, answered between ticks.
 pub struct RosterQuery {
@@ -42,6 +44,12 @@ pub struct SessionView {
     pub silent_ms: u64,
     pub confirmed: bool,
     pub closing: bool,
+    /// What it may see, as the setting `view` says it.
+    pub view: String,
+    /// Tag bits that it may see, hexadecimal.
+    pub view_tags: String,
+    /// Its own entity, as id#generation; `null` while it has none.
+    pub entity: Option<String>,
     /// The stream the client says it has; 0 before that.
     pub stream_epoch: u32,
     pub session_epoch: u32,
@@ -88,6 +96,9 @@ impl RosterQuery {
 #[allow(clippy::cast_precision_loss)] // Times and shares for people.
 fn view(session: &Session, arena: &Arena, shard: usize, now_us: u64) -> SessionView {
     let window = &session.window;
+    // Without an interest a session sees the whole world, and owns nobody.
+    let interest = session.interest.as_deref();
+    let seen = interest.map_or(View::WHOLE, Interest::view);
     let age = |tick: crate::sequence::Tick| arena.newest().and_then(|newest| tick.age_at(newest.tick));
     SessionView {
         connection: format!("{:016x}", session.connection),
@@ -97,6 +108,11 @@ fn view(session: &Session, arena: &Arena, shard: usize, now_us: u64) -> SessionV
         silent_ms: now_us.saturating_sub(session.heard_us) / 1000,
         confirmed: session.confirmed,
         closing: session.closing.is_some(),
+        view: seen.to_string(),
+        view_tags: format!("{:08x}", seen.tags),
+        entity: interest
+            .and_then(Interest::owner)
+            .map(|entity| entity.to_string()),
         stream_epoch: session.stream_epoch_known,
         session_epoch: window.session_epoch(),
         generation: window.generation(),

@@ -21,6 +21,8 @@ use crate::state::view::View;
 mod bounds;
 mod view;
 
+pub(crate) use bounds::BUDGET_BYTES_PER_S;
+
 /// Bytes of a configuration file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Addresses in `upstream`.
@@ -294,6 +296,16 @@ impl RelaySettings {
         within("tier_cell_m", self.tier_cell_m, bounds::TIER_CELL_M)?;
         within("tier_dense", self.tier_dense, bounds::TIER_ENTITIES)?;
         within("tier_crowded", self.tier_crowded, bounds::TIER_ENTITIES)?;
+        if (1..self.tier_dense).contains(&self.tier_crowded) {
+            let (dense, crowded) = (self.tier_dense, self.tier_crowded);
+            return Err(OutOfBounds {
+                key: "tier_crowded",
+                fault: format!(
+                    "tier_crowded is {crowded}, below tier_dense {dense}: give {dense} to {}, or 0 for never",
+                    bounds::TIER_ENTITIES.end()
+                ),
+            });
+        }
         within(
             "receive_buffer_bytes",
             self.receive_buffer_bytes,

@@ -177,9 +177,9 @@ impl Arena {
         self.schema.clone()
     }
 
-    /// The view of who joins from now on; its tags are narrowed to the player's.
+    /// The view of who joins from now on, its tags narrowed to the player's; until it is set, players are assigned none.
     pub fn set_view(&mut self, view: View) {
-        self.roster.view = view;
+        self.roster.view = Some(view);
     }
 
     /// Takes in what a relay tells of a player, for the next tick.
@@ -284,7 +284,7 @@ impl Arena {
     /// Tells a player which entity it is and what it sees.
     fn assign(&mut self, key: PlayerKey, seat: usize) {
         if let Some(seat) = &self.seats[seat] {
-            let view = view_of(self.roster.view, seat.walker.team);
+            let view = self.roster.view.map(|view| view_of(view, seat.walker.team));
             self.roster.assign(key, seat.walker.entity, view);
         }
     }

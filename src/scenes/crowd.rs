@@ -91,7 +91,7 @@ impl Crowd {
         super::check_entities("crowd", entities, ENTITIES)?;
         let tick_period_us = super::tick_period_us("crowd", hz)?;
         let half = side(entities) / 2.0;
-        let mut crowd = Crowd {
+        Ok(Crowd {
             schema: schema(half, tick_period_us),
             seed,
             half,
@@ -102,9 +102,7 @@ impl Crowd {
             turn: 0,
             inputs: Vec::new(),
             tick: 0,
-        };
-        crowd.set_view(View::WHOLE);
-        Ok(crowd)
+        })
     }
 
     /// What the scene's records hold.
@@ -113,12 +111,12 @@ impl Crowd {
         self.schema.clone()
     }
 
-    /// The view of who joins from now on, without those that hide.
+    /// The view of who joins from now on, without those that hide; until it is set, players are assigned none.
     pub fn set_view(&mut self, view: View) {
-        self.roster.view = View {
+        self.roster.view = Some(View {
             tags: view.tags & !HIDDEN,
             ..view
-        };
+        });
     }
 
     /// Takes in what a relay tells of a player, for the next tick.

@@ -51,6 +51,12 @@ impl SceneKind {
             SceneKind::Crowd => "crowd",
         }
     }
+
+    /// True where players get an entity of their own; the others listen to nobody.
+    #[must_use]
+    pub fn has_players(self) -> bool {
+        self != SceneKind::Cubes
+    }
 }
 
 impl fmt::Display for SceneKind {
@@ -204,8 +210,8 @@ impl Scene {
         !matches!(self, Scene::Cubes(_))
     }
 
-    /// The view that players are assigned from now on, when they join; [`View::WHOLE`] at first. The scene takes tags out
-    /// of it that a player must not see.
+    /// The view that players are assigned from now on, when they join. The scene takes tags out of it that a player must
+    /// not see. Until it is set, players are assigned an entity alone, and see what their relay lets them.
     pub fn set_view(&mut self, view: View) {
         match self {
             Scene::Cubes(_) => {}

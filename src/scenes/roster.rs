@@ -62,8 +62,8 @@ pub struct Roster {
     departures: Vec<(PlayerKey, usize)>,
     orders: VecDeque<(u64, Directive)>,
     counts: InputCounts,
-    /// The view of who joins.
-    pub view: View,
+    /// The view of who joins; `None`: the one that their relay is set to.
+    pub view: Option<View>,
 }
 
 impl Roster {
@@ -178,9 +178,9 @@ impl Roster {
         }
     }
 
-    /// Tells a player its entity and view.
-    pub fn assign(&mut self, key: PlayerKey, entity: Entity, view: View) {
-        let (entity, view) = (Some(entity), Some(view));
+    /// Tells a player its entity and, where given, its view.
+    pub fn assign(&mut self, key: PlayerKey, entity: Entity, view: Option<View>) {
+        let entity = Some(entity);
         self.order(key, Order::Assign { entity, view });
     }
 
@@ -293,7 +293,7 @@ mod tests {
         }
         assert_eq!(roster.arrival(), Some(KEY));
         roster.seat(4);
-        roster.assign(KEY, Entity::default(), View::WHOLE);
+        roster.assign(KEY, Entity::default(), None);
         assert_eq!(
             roster.take_returns(),
             [],

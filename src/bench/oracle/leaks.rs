@@ -113,9 +113,12 @@ impl Oracle {
         self.keep_suspects(view, before, part.now_us);
     }
 
-    /// Looks for entities that the client shows and may not know of, while its newest snapshot is whole.
+    /// Looks for entities that the client shows and may not know of, while its newest snapshot is whole and made on a base
+    /// of all of its view: else one may be shown still that came by a snapshot which is no base.
     pub fn check_shown(&mut self, view: &mut View, client: &Client, now_us: u64) {
-        let newest = client.newest().filter(|newest| newest.is_whole());
+        let newest = client
+            .newest()
+            .filter(|newest| newest.is_whole() && newest.view_complete);
         let (Some(newest), Some(stream)) = (newest, view.truth_stream) else {
             return;
         };

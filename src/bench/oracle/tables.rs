@@ -1,56 +1,16 @@
-//! Whole tables and views: what a client holds, what it takes away, what it shows at the end.
+//! Whole tables and views: what a client holds, what it shows at the end.
 
 use super::{EXAMPLES_MAX, Oracle, OracleCounts, note};
 use crate::bench::ending::{EndCheck, end_check};
 use crate::bench::likeness::{origin_of, same};
-use crate::bench::sight::{Sees, place_of};
 use crate::bench::truth::TruthFrame;
 use crate::bench::view::View;
-use crate::client::display::{Absence, ShownKind};
 use crate::client::session::Client;
 use crate::client::table::TableView;
 use crate::state::record::Record;
 use crate::state::slots::Slot;
 
 impl Oracle {
-    /// Nothing that was removed may be alive, but what left the view or was hidden, and that must have.
-    pub(super) fn check_removals(&mut self, view: &mut View, client: &Client, number: u64, now_us: u64) {
-        for shown in client.changes() {
-            let ShownKind::Removed(absence) = shown.kind else {
-                continue;
-            };
-            let Some(truth) = self.reader.numbered(number) else {
-                return;
-            };
-            let entity = shown.entity;
-            let Some((place, record)) = self.hints.place(&truth.frame, shown.slot, entity) else {
-                continue;
-            };
-            let settled = view.sight.is_settled(truth.server_us());
-            let outlook = view.sight.outlook(&self.reader, truth, now_us);
-            let tags = truth.frame.tags(place);
-            let stays = match absence {
-                Absence::Destroyed { .. } => true,
-                // What it was told last may not be what it has, right after; what is wrong then shows at the end.
-                Absence::Hidden | Absence::LeftView if !settled => false,
-                Absence::Hidden => outlook.permits(entity, tags) == Sees::Surely,
-                Absence::LeftView | Absence::Unheard => {
-                    let at = place_of(&truth.frame.schema, record);
-                    outlook.sees(entity, tags, at) == Sees::Surely
-                }
-            };
-            if stays {
-                self.counts.mismatches += 1;
-                if self.counts.examples.len() < EXAMPLES_MAX {
-                    let (client, at_us) = (view.client, truth.server_us());
-                    self.counts.examples.push(format!(
-                        "client {client}: entity {entity} removed ({absence:?}) at {at_us} us, where the origin has it alive"
-                    ));
-                }
-            }
-        }
-    }
-
     /// Compares a whole held table of the snapshot at `server_us`: each record must be the origin's of that time,
     /// or, where the entity was left out since, of a time before it.
     pub fn check_table(&mut self, view: &View, table: TableView<'_>, server_us: u64) {

@@ -22,10 +22,15 @@ struct Pair {
 impl Pair {
     /// A client that has the first frame of a world of entities 1, 2 and 3.
     fn joined() -> (Pair, Arc<Frame>) {
+        Pair::joined_with(crate::state::view::View::WHOLE)
+    }
+
+    /// The same at a relay of this view.
+    fn joined_with(view: crate::state::view::View) -> (Pair, Arc<Frame>) {
         let (world, first) = world(&[1, 2, 3]);
         let shard = Shard::new(ShardSettings {
             egress_bytes_per_s: None,
-            view: crate::state::view::View::WHOLE,
+            view,
             index: 0,
             sessions_max: 10,
             budget: Budget::default(),

@@ -49,6 +49,8 @@ fn told_from(completed_us: u64, events: &[Event], now_us: u64, log_end: Option<u
         sight: &mut sight,
         reader: &reader,
         series: &mut series,
+        client: 7,
+        examples: &mut Vec::new(),
     });
     trail.finish(log_end)
 }
@@ -180,6 +182,8 @@ fn events_are_due_by_the_view() {
             sight: &mut sight,
             reader: &reader,
             series: &mut series,
+            client: 7,
+            examples: &mut Vec::new(),
         });
         let counts = trail.finish(Some(7));
         assert_eq!(

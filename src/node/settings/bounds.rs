@@ -8,7 +8,7 @@ use crate::state::view::ViewError;
 
 pub(super) const SHARDS: RangeInclusive<usize> = 1..=SHARDS_MAX;
 pub(super) const SESSIONS_MAX: RangeInclusive<usize> = 1..=limits::SESSIONS_MAX;
-pub(super) const BUDGET_BYTES_PER_S: RangeInclusive<u64> = 4_000..=1_000_000_000;
+pub(crate) const BUDGET_BYTES_PER_S: RangeInclusive<u64> = 4_000..=1_000_000_000;
 /// 0, or from [`BUDGET_BURST_LEAST`] on.
 pub(super) const BUDGET_BURST_BYTES: RangeInclusive<u64> = 0..=64 << 20;
 /// A datagram.

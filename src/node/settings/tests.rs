@@ -88,6 +88,10 @@ fn a_bad_file_is_refused_with_line_key_and_bound() {
         ("shards = \n", &["relay.toml, line 1"]),
         ("log = \"a=b=c\"\n", &["line 1: log"]),
         (
+            "tier_dense = 10\ntier_crowded = 5\n",
+            &["line 2: tier_crowded is 5, below tier_dense 10: give 10 to 1000000, or 0 for never"],
+        ),
+        (
             "view = \"radius:9\"\n",
             &["line 1: view: \"radius:9\" is no view: give whole, radius[:ENTER,LEAVE] or spectator"],
         ),
@@ -98,6 +102,13 @@ fn a_bad_file_is_refused_with_line_key_and_bound() {
             "{text:?} gave {error:?}"
         );
         assert!(!error.contains('\n'), "{error:?}");
+    }
+    for good in [
+        "tier_dense = 10",
+        "tier_crowded = 5",
+        "tier_dense = 5\ntier_crowded = 5",
+    ] {
+        load(good, &PartialSettings::default()).expect(good);
     }
     let flags = PartialSettings {
         shards: Some(65),

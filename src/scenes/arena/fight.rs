@@ -125,7 +125,7 @@ impl Arena {
                 .events
                 .push(event(event::REVIVE, Some(walker.entity), at_us, &[]));
             if let Mind::Player { key, .. } = seat.mind {
-                let view = super::view_of(self.roster.view, walker.team);
+                let view = self.roster.view.map(|view| super::view_of(view, walker.team));
                 self.roster.assign(key, walker.entity, view);
             }
         } else if walker.is_alive()

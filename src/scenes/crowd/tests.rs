@@ -87,6 +87,7 @@ fn a_view_holds_a_hundred_and_half_are_at_rest_whatever_the_number() {
 #[test]
 fn players_own_distinct_walkers_while_there_are_enough() {
     let mut crowd = Crowd::new(100, 20.0, 2).unwrap();
+    crowd.set_view(View::WHOLE);
     let first = crowd.next();
     let mut resting: BTreeSet<Entity> = first
         .observed
@@ -124,6 +125,23 @@ fn players_own_distinct_walkers_while_there_are_enough() {
     }
     assert_eq!(crowd.next().extras.len(), 100, "nobody is owned any more");
     assert!(crowd.owned == 0 && crowd.drivers.is_empty());
+}
+
+/// A scene that was given no view assigns none: what its relay is set to holds.
+#[test]
+fn without_a_view_players_are_assigned_an_entity_alone() {
+    let mut crowd = Crowd::new(100, 20.0, 2).unwrap();
+    crowd.hear(1, PlayerEvent::Joined(1));
+    crowd.next();
+    let mut directives = Vec::new();
+    crowd.take_directives(&mut directives);
+    let assigned = directives
+        .iter()
+        .find_map(|(_, directive)| match directive.order {
+            Order::Assign { entity, view } => Some((entity.is_some(), view)),
+            _ => None,
+        });
+    assert_eq!(assigned, Some((true, None)));
 }
 
 /// SPEC PRE2: inputs move the player's own one and are answered; without any the flock has it back.

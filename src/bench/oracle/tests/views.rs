@@ -160,6 +160,57 @@ fn the_end_is_judged_by_the_view() {
     assert_eq!(end(&mut judge, &pair), (0, 0, 1), "{:?}", judge.oracle.counts());
 }
 
+/// A removal that only a view explains waits until the client may have been told of one; never told, it is wrong, but for
+/// what had no time to be told.
+#[test]
+fn a_removal_waits_for_the_view_that_explains_it() {
+    let assigned = Assigned {
+        entity: None,
+        view: Allowed {
+            scope: Scope::Whole,
+            tags: 1,
+        },
+    };
+    let hidden = || {
+        let (mut pair, first) = Pair::joined_with(assigned.view);
+        let (mut judge, (mut truth, _)) = (Judge::new(), world(&[1, 2, 3]));
+        judge.publish(&first);
+        for at in 1..=12 {
+            tick(&mut pair, &mut judge, &mut truth, at, &[(1, at)]);
+        }
+        let update = TickUpdate {
+            server_us: 650_000,
+            tags: vec![TagUpdate {
+                entity: entity(2),
+                tags: 2,
+            }],
+            ..TickUpdate::default()
+        };
+        judge.publish(&truth.advance(Tick(15), &update).expect("is taken"));
+        let frame = pair.world.advance(Tick(15), &update).expect("is taken");
+        pair.shard.publish(frame, &pair.schema);
+        for _ in 0..5 {
+            pair.turn(|client| judge.check(client));
+        }
+        assert_eq!(pair.client.display().live(), 2);
+        assert_eq!(judge.oracle.counts().mismatches, 0, "{:?}", judge.oracle.counts());
+        judge
+    };
+    let wrong = |judge: &mut Judge, newest_us: u64| {
+        judge.oracle.settle_removals_last(&mut judge.view, newest_us, 0);
+        judge.oracle.counts().mismatches
+    };
+    assert_eq!(wrong(&mut hidden(), 1_649_999), 0, "it may be under way");
+    let mut judge = hidden();
+    assert_eq!(wrong(&mut judge, 1_650_000), 1, "nobody told it of a view");
+    let told = "client 7: entity 2#0 removed (Hidden) at 650000 us, where the origin has it alive";
+    assert_eq!(judge.oracle.counts().examples, [told]);
+    let mut judge = hidden();
+    judge.view.sight.tell(1, 900_000, assigned);
+    judge.oracle.settle_removals(&mut judge.view, 900_000, 0);
+    assert_eq!(wrong(&mut judge, u64::MAX), 0, "told a quarter of a second later");
+}
+
 /// Starvation is from the first change that the client has not got to the snapshot with the next record; what rests
 /// does not starve, nor does the own entity.
 #[test]
