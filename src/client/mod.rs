@@ -13,6 +13,7 @@ pub mod display;
 pub mod inbox;
 pub mod inputs;
 pub mod owner;
+pub mod playback;
 pub mod refusal;
 pub mod replica;
 pub mod session;

@@ -1,0 +1,269 @@
+//! How far playback stays behind what arrives: the adaptive delay D (SPEC PLY1, PLY2), and the period T it is made of.
+//!
+//! `Dtarget = clamp(G + T, 2T, max(2T, 0.25 s))`, G the 95th percentile (nearest rank) of the last 64 gaps between arrivals
+//! that moved the newest server time on; looked at once a second. D moves by at most 0.01 s a second.
+//!
+//! T is the schema's period while the stream keeps to it. A stream that is sent at another rate, because its origin changed
+//! it or because the relay thins what a slow way cannot take, has the median of the last steps of its snapshots' own times
+//! (SPEC DEC1, FAULTS 71). Times of arrival have no part in that.
+//!
+//! Slow tiers: where the schema has velocities, an entity of a slow tier is extrapolated within its own allowance
+//! ([`PlaybackSettings::allowance_us`]). Where it has none nothing may be extrapolated (SPEC DEC2), so G counts as at least
+//! the period of the slowest tier in view, within the same bounds.
+
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
+
+use super::settings::PlaybackSettings;
+
+/// Gaps, and steps, that are kept (SPEC PLY1).
+pub const GAPS: usize = 64;
+/// Steps from which on the stream's own period is believed.
+const STEPS_LEAST: usize = 8;
+
+/// The last 64 of a measure.
+#[derive(Clone, Debug)]
+pub(super) struct Recent {
+    values: [u64; GAPS],
+    count: usize,
+    next: usize,
+}
+
+impl Default for Recent {
+    fn default() -> Recent {
+        Recent {
+            values: [0; GAPS],
+            count: 0,
+            next: 0,
+        }
+    }
+}
+
+impl Recent {
+    fn push(&mut self, value: u64) {
+        if let Some(place) = self.values.get_mut(self.next) {
+            *place = value;
+        }
+        self.next = (self.next + 1) % GAPS;
+        self.count = (self.count + 1).min(GAPS);
+    }
+
+    /// The percentile by nearest rank: the value at index ceil(p n / 100), from 1, in rising order.
+    fn percentile(&self, percentile: u8) -> Option<u64> {
+        let mut sorted = self.values;
+        let known = sorted.get_mut(..self.count)?;
+        known.sort_unstable();
+        let rank = (self.count * usize::from(percentile)).div_ceil(100).max(1);
+        known.get(rank - 1).copied()
+    }
+}
+
+/// The delay D.
+#[derive(Clone, Debug)]
+pub struct AdaptiveDelay {
+    gaps: Recent,
+    steps: Recent,
+    arrived_us: Option<u64>,
+    newest_us: Option<u64>,
+    nominal_us: u64,
+    period_us: u64,
+    target_us: u64,
+    /// D in microseconds, with what is less than one.
+    delay_us: f64,
+    looked_us: Option<u64>,
+    moved_us: Option<u64>,
+}
+
+impl AdaptiveDelay {
+    /// The delay of a stream of this period, 2T to begin with.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn new(period_us: u64) -> AdaptiveDelay {
+        let least = period_us.saturating_mul(2);
+        AdaptiveDelay {
+            gaps: Recent::default(),
+            steps: Recent::default(),
+            arrived_us: None,
+            newest_us: None,
+            nominal_us: period_us,
+            period_us,
+            target_us: least,
+            delay_us: least as f64,
+            looked_us: None,
+            moved_us: None,
+        }
+    }
+
+    /// A snapshot that moved the newest server time on to `server_us` is here. Older ones are no arrivals (SPEC PLY2).
+    pub fn arrive(&mut self, server_us: u64, now_us: u64) {
+        if let Some(before) = self.arrived_us {
+            self.gaps.push(now_us.saturating_sub(before));
+        }
+        if let Some(before) = self.newest_us {
+            self.steps.push(server_us.saturating_sub(before));
+        }
+        self.arrived_us = Some(now_us);
+        self.newest_us = Some(server_us);
+    }
+
+    /// Time passes. `slowest_us` is the period that must be covered whatever arrives, 0 for none.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn advance(&mut self, settings: &PlaybackSettings, now_us: u64, slowest_us: u64) {
+        let due = self
+            .looked_us
+            .is_none_or(|looked| now_us.saturating_sub(looked) >= settings.delay_look_us);
+        if due {
+            self.looked_us = Some(now_us);
+            self.period_us = self.measured_period_us();
+            let gap_us = self.gap_us(settings).unwrap_or(0).max(slowest_us);
+            self.target_us = target_us(settings, self.period_us, gap_us);
+        }
+        let passed_us = now_us.saturating_sub(self.moved_us.unwrap_or(now_us)) as f64;
+        let most_us = passed_us * settings.delay_slew_us_per_s as f64 / 1e6;
+        self.delay_us += (self.target_us as f64 - self.delay_us).clamp(-most_us, most_us);
+        self.moved_us = Some(now_us);
+    }
+
+    /// T: the nominal period, or the median step where the stream does not keep to it within a quarter.
+    fn measured_period_us(&self) -> u64 {
+        let measured = self
+            .steps
+            .percentile(50)
+            .filter(|_| self.steps.count >= STEPS_LEAST);
+        match measured {
+            Some(step_us) if step_us.abs_diff(self.nominal_us) > self.nominal_us / 4 => step_us.max(1),
+            _ => self.nominal_us,
+        }
+    }
+
+    /// G, microseconds; `None` before the second arrival.
+    #[must_use]
+    pub fn gap_us(&self, settings: &PlaybackSettings) -> Option<u64> {
+        self.gaps.percentile(settings.gap_percentile)
+    }
+
+    /// D, microseconds.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    pub fn delay_us(&self) -> u64 {
+        self.delay_us.round() as u64
+    }
+
+    /// Where D goes, microseconds.
+    #[must_use]
+    pub fn target_us(&self) -> u64 {
+        self.target_us
+    }
+
+    /// T, microseconds.
+    #[must_use]
+    pub fn period_us(&self) -> u64 {
+        self.period_us
+    }
+}
+
+/// Dtarget (SPEC PLY1), microseconds.
+#[must_use]
+pub fn target_us(settings: &PlaybackSettings, period_us: u64, gap_us: u64) -> u64 {
+    let least = period_us.saturating_mul(2);
+    gap_us
+        .saturating_add(period_us)
+        .clamp(least, settings.delay_max_us.max(least))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::playback::tests::vectors::{micros, vector};
+
+    /// SPEC PLY1: every case of the vector.
+    #[test]
+    fn ply1_adaptive_delay_vector() {
+        let settings = PlaybackSettings::default();
+        let vector = vector(include_str!("../../../tests/vectors/adaptive_delay.json"));
+        for case in vector["cases"].as_array().unwrap() {
+            let (period, gap) = (micros(&case["T"]), micros(&case["G"]));
+            let target = target_us(&settings, period, gap);
+            assert!(target.abs_diff(micros(&case["Dtarget"])) <= 1, "{case} {target}");
+        }
+        for case in vector["G_from_gaps"].as_array().unwrap() {
+            let mut delay = AdaptiveDelay::new(50_000);
+            let mut now_us = 0;
+            delay.arrive(0, now_us);
+            for (index, gap) in case["gaps"].as_array().unwrap().iter().enumerate() {
+                now_us += micros(gap);
+                delay.arrive(50_000 * (index as u64 + 1), now_us);
+            }
+            assert_eq!(delay.gap_us(&settings), Some(micros(&case["G"])));
+        }
+        let example = &vector["example"];
+        let mut delay = AdaptiveDelay::new(50_000);
+        assert_eq!(delay.delay_us(), micros(&example["D0"]));
+        for index in 0..=64 {
+            delay.arrive(index * 50_000, index * 150_000);
+        }
+        delay.advance(&settings, 0, 0);
+        assert_eq!(delay.target_us(), micros(&example["Dtarget"]));
+        let after_us = micros(&example["after_s"]);
+        for frame in 0..=180 {
+            delay.advance(&settings, frame * after_us / 180, 0);
+        }
+        assert_eq!(delay.delay_us(), micros(&example["D"]));
+    }
+
+    /// SPEC PLY1: only the last 64 gaps count, and they are looked at once a second.
+    #[test]
+    fn ply1_the_last_64_gaps_once_a_second() {
+        let settings = PlaybackSettings::default();
+        let mut delay = AdaptiveDelay::new(50_000);
+        let mut now_us = 0;
+        let mut arrive = |delay: &mut AdaptiveDelay, gap: u64, server: u64| {
+            now_us += gap;
+            delay.arrive(server, now_us);
+        };
+        for index in 0..64 {
+            arrive(&mut delay, 200_000, index * 50_000);
+        }
+        delay.advance(&settings, 20_000_000, 0);
+        assert_eq!(delay.target_us(), 250_000);
+        for index in 64..128 {
+            arrive(&mut delay, 50_000, index * 50_000);
+        }
+        delay.advance(&settings, 20_999_999, 0);
+        assert_eq!(delay.target_us(), 250_000);
+        delay.advance(&settings, 21_000_000, 0);
+        assert_eq!(
+            (delay.gap_us(&settings), delay.target_us()),
+            (Some(50_000), 100_000)
+        );
+    }
+
+    /// FAULTS 71, SPEC DEC1: another rate in mid-stream is another T; loss alone is none.
+    #[test]
+    fn faults_71_the_period_follows_the_stream() {
+        let settings = PlaybackSettings::default();
+        let mut delay = AdaptiveDelay::new(16_667);
+        let (mut server_us, mut now_us) = (0, 0);
+        for (step, lost, expected) in [
+            (16_667, 0, 16_667),
+            (50_000, 0, 50_000),
+            (33_333, 0, 33_333),
+            (16_667, 5, 16_667),
+        ] {
+            for index in 0..200 {
+                server_us += step;
+                if lost > 0 && index % lost == 0 {
+                    continue;
+                }
+                delay.arrive(server_us, server_us);
+                now_us = server_us;
+            }
+            delay.advance(&settings, now_us, 0);
+            assert_eq!(delay.period_us(), expected);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The server times of the snapshots that decoded: what the playback clock runs on (SPEC PLY1..PLY7).
+//!
+//! Times are kept in rising order, each once; late ones fill gaps (SPEC PLY2). The list is bounded: when it is full the
+//! oldest goes, but never the one that playback needs on its left (SPEC ENT6).
+
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
+
+/// What a time was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// Newer than all: an arrival (SPEC PLY1).
+    Newest,
+    /// Older than the newest: history alone (SPEC PLY2).
+    Filled,
+    /// Known, or too old to matter.
+    Known,
+}
+
+/// Snapshot times, microseconds.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    times: Vec<u64>,
+    most: usize,
+}
+
+impl Timeline {
+    /// An empty timeline that keeps `most` times, at least four.
+    #[must_use]
+    pub fn new(most: usize) -> Timeline {
+        let most = most.max(4);
+        Timeline {
+            times: Vec::with_capacity(most),
+            most,
+        }
+    }
+
+    /// Notes the time of a snapshot; playback is at `r_us`.
+    pub fn insert(&mut self, time_us: u64, r_us: Option<u64>) -> Placed {
+        let place = self.times.partition_point(|known| *known < time_us);
+        if self.times.get(place) == Some(&time_us) {
+            return Placed::Known;
+        }
+        let newest = place == self.times.len();
+        if self.times.len() >= self.most {
+            if place == 0 {
+                return Placed::Known;
+            }
+            // The first is the left one of playback unless the second is it, or there is no playback.
+            let second = self.times.get(1).copied().unwrap_or(u64::MAX);
+            let needed = r_us.is_some_and(|r| self.earliest().is_some_and(|first| first <= r) && r < second);
+            let out = usize::from(needed);
+            if out == 1 && place == 1 {
+                return Placed::Known;
+            }
+            self.times.remove(out);
+            self.times.insert(place - 1, time_us);
+        } else {
+            self.times.insert(place, time_us);
+        }
+        if newest { Placed::Newest } else { Placed::Filled }
+    }
+
+    /// Forgets what lies before the left one of `r_us`; two times stay, for an anchor.
+    pub fn forget_before(&mut self, r_us: u64) {
+        let left = self
+            .times
+            .partition_point(|known| *known <= r_us)
+            .saturating_sub(1);
+        let out = left.min(self.times.len().saturating_sub(2));
+        self.times.drain(..out);
+    }
+
+    /// A new timeline (SPEC PLY7).
+    pub fn clear(&mut self) {
+        self.times.clear();
+    }
+
+    /// The newest time.
+    #[must_use]
+    pub fn latest(&self) -> Option<u64> {
+        self.times.last().copied()
+    }
+
+    /// The newest but one.
+    #[must_use]
+    pub fn second_latest(&self) -> Option<u64> {
+        self.times.iter().rev().nth(1).copied()
+    }
+
+    /// The oldest.
+    #[must_use]
+    pub fn earliest(&self) -> Option<u64> {
+        self.times.first().copied()
+    }
+
+    /// True when a time is at `r_us` or before: the left one of playback.
+    #[must_use]
+    pub fn has_left(&self, r_us: u64) -> bool {
+        self.earliest().is_some_and(|earliest| earliest <= r_us)
+    }
+
+    /// The newest time before `time_us`.
+    #[must_use]
+    pub fn before(&self, time_us: u64) -> Option<u64> {
+        let place = self.times.partition_point(|known| *known < time_us);
+        place.checked_sub(1).and_then(|at| self.times.get(at)).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SPEC PLY2, ENT6: late times fill, equal ones are one.
+    #[test]
+    fn ply2_late_times_fill_and_equal_ones_are_one() {
+        let mut timeline = Timeline::new(8);
+        assert_eq!(timeline.insert(100, None), Placed::Newest);
+        assert_eq!(timeline.insert(300, None), Placed::Newest);
+        assert_eq!(timeline.insert(200, None), Placed::Filled);
+        assert_eq!(timeline.insert(200, None), Placed::Known);
+        let known = (timeline.earliest(), timeline.second_latest(), timeline.latest());
+        assert_eq!(known, (Some(100), Some(200), Some(300)));
+        assert_eq!((timeline.before(200), timeline.before(100)), (Some(100), None));
+    }
+
+    /// SPEC ENT6: a flood keeps the left one of playback and the newest.
+    #[test]
+    fn ent6_a_flood_keeps_the_left_one_and_the_newest() {
+        let mut timeline = Timeline::new(8);
+        for time in 1..1_000 {
+            timeline.insert(time * 10, Some(35));
+        }
+        assert!(timeline.has_left(35));
+        assert_eq!((timeline.earliest(), timeline.latest()), (Some(30), Some(9_990)));
+        timeline.forget_before(9_985);
+        assert_eq!(
+            (timeline.earliest(), timeline.latest()),
+            (Some(9_980), Some(9_990))
+        );
+        timeline.forget_before(20_000);
+        assert_eq!(timeline.second_latest(), Some(9_980));
+    }
+}
