@@ -52,6 +52,9 @@ pub const INPUT_BYTES_MAX: usize = 64;
 pub const INPUTS_WINDOW: usize = 64;
 /// Bytes of inputs, lengths included, in one datagram: the oldest that fit.
 pub const INPUTS_BLOCK_BYTES: usize = 512;
+/// Inputs that a prediction keeps and plays again at most (SPEC PRE2, FAULTS 99): two seconds at 60 Hz. Past it nothing is
+/// predicted until the server has caught up, so a correction never costs more than this many steps.
+pub const PREDICTION_PENDING_MAX: usize = 128;
 /// Inputs a second a relay takes from one client, and at once: twice what a client at 120 Hz sends.
 pub const INPUTS_PER_S: u64 = 240;
 /// Time unsent after which a changed member of a view goes before all that waited less, microseconds.
@@ -173,6 +176,12 @@ pub const SUBSCRIBER_PLAYERS_MAX: usize = 1 << 17;
 /// What players did that waits for the game, or at a relay for its origin; the newest inputs are dropped above. Some
 /// hundred milliseconds of the inputs of a thousand players.
 pub const PLAYER_EVENTS_MAX: usize = 1 << 15;
+/// Ticks an origin keeps to look at shots in the past: two seconds at 60 Hz, more than any picture's age.
+pub const LAG_FRAMES: usize = 128;
+/// The oldest picture a shot may be decided in, microseconds: a delay of 0.25 s, a freeze of 0.5 s, and a way of 0.25 s.
+pub const LAG_AGE_US: u64 = 1_000_000;
+/// The furthest a playback runs ahead of the newest tick, and an entity past its observation, microseconds (SPEC PLY3, ENT1).
+pub const LAG_AHEAD_US: u64 = 100_000;
 /// Bytes queued for one subscriber before it is dropped as slow: two full keyframes and some ticks.
 pub const SUBSCRIBER_QUEUE_MAX: usize = 20 << 20;
 /// The longest a message may wait for a subscriber, in microseconds: a relay further behind than the lease of
@@ -238,6 +247,9 @@ pub const TRUTH_TICKS_MAX: usize = 1024;
 pub const HEARD_MAX: usize = 1 << 16;
 
 const _: () = assert!(WINDOW_ASK_AT < WINDOW_SLOTS);
+// A tombstone outlasts the history, so a slot has one entity in it.
+const _: () = assert!(LAG_FRAMES < ARENA_FRAMES);
+const _: () = assert!(PREDICTION_PENDING_MAX >= INPUTS_WINDOW);
 const _: () = assert!(UPSTREAM_TOKEN_MAX + 64 <= UPSTREAM_REQUEST_MAX);
 const _: () = assert!(SUBSCRIBER_QUEUE_MAX >= 3 * UPSTREAM_FRAME_MAX);
 const _: () = assert!(COMMIT_SET_MAX <= WINDOW_ASK_AT);

@@ -57,6 +57,19 @@ impl fmt::Display for Tick {
     }
 }
 
+/// The number of a player's input: rises by one from 1 in a session (SPEC PRE1). A session ends before they do; whoever
+/// numbers its own inputs and never ends may wrap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct InputNumber(pub u32);
+
+impl InputNumber {
+    /// True when `self` is later than `other` in serial order.
+    #[must_use]
+    pub fn is_after(self, other: InputNumber) -> bool {
+        self.0.wrapping_sub(other.0).cast_signed() > 0
+    }
+}
+
 /// Widens a number that travelled as its low 32 bits, given the highest number known so far: of all numbers
 /// with these low bits, the one nearest to `highest + 1`, never below zero (SPEC ID8, DEC6).
 #[must_use]
@@ -90,6 +103,13 @@ mod tests {
         assert_eq!(before.age_at(after), Some(5));
         assert_eq!(after.age_at(before), None);
         assert!(!before.is_after(before));
+    }
+
+    /// SPEC ID8, PRE1: inputs are ordered across the wrap.
+    #[test]
+    fn id8_input_numbers_are_ordered_across_the_wrap() {
+        let (last, next) = (InputNumber(u32::MAX), InputNumber(0));
+        assert!(next.is_after(last) && !last.is_after(next) && !last.is_after(last));
     }
 
     /// SPEC ID8: what travels in few bits is widened to the nearest number.

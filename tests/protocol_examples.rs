@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use ackline::delta::message::{Assigned, Directed, Message};
+use ackline::delta::quote::{Quote, Sight, Target};
 use ackline::sequence::Tick;
 use ackline::state::entity::Entity;
 use ackline::state::view::{Range, Scope, View};
@@ -129,6 +130,24 @@ fn player(all: &mut BTreeMap<&'static str, Vec<u8>>) {
         2
     );
     all.insert("inputs", bytes);
+    let quote = Quote {
+        stream: 77,
+        generation: 2,
+        r_us: 1_464_928,
+        view_ready: true,
+        target: Some(Target {
+            entity: Entity {
+                id: 12,
+                generation: 1,
+            },
+            segment: 3,
+            sight: Sight::Interpolated,
+        }),
+    };
+    let mut bytes = Vec::new();
+    quote.encode(&mut bytes);
+    assert_eq!(Quote::decode(&mut ByteReader::new(&bytes)), Ok(quote));
+    all.insert("quote", bytes);
     let record = complete_record();
     let owner = OwnerBlock {
         stream_epoch: 1,

@@ -5,6 +5,8 @@
 //! `inbox`. The walk up: [`Client::poll_transmit`](session::Client::poll_transmit) says everything that is
 //! held and refused, the [`inputs`] the relay lacks and where the [`camera`] is, in every packet.
 //!
+//! [`prediction`] is what a game may put on top: its own entity moves at once.
+//!
 //! Invariant: on no byte a stranger can send does anything here panic, allocate without bound, acknowledge, or
 //! change what is held or shown; each refusal is counted by reason ([`refusal`]).
 
@@ -14,6 +16,7 @@ pub mod inbox;
 pub mod inputs;
 pub mod owner;
 pub mod playback;
+pub mod prediction;
 pub mod refusal;
 pub mod replica;
 pub mod session;

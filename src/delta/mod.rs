@@ -7,7 +7,7 @@
 //! before it depends on its neighbour.
 //!
 //! [`layout`] is a schema worked out for coding, [`encode`] writes entries, [`decode`] reads bodies, [`schema`]
-//! is the schema itself as canonical bytes, [`message`] what the reliable stream carries. `docs/PROTOCOL.md` is
+//! is the schema itself as canonical bytes, [`message`] what the reliable stream carries, [`quote`] what a shot says of the picture it was aimed in. `docs/PROTOCOL.md` is
 //! the authority on every bit.
 //!
 //! Invariants: one legal encoding, so what decodes re-encodes to the same bits (THREATS 32); nothing is
@@ -17,6 +17,7 @@ pub mod decode;
 pub mod encode;
 pub mod layout;
 pub mod message;
+pub mod quote;
 pub mod schema;
 
 mod codes;

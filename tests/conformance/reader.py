@@ -1457,6 +1457,7 @@ EXAMPLES: Dict[str, Any] = {
         1, 300, 1_100_000, 57,
         bytes.fromhex("16 2b 28 a0 09 24 f4 02 11 a8 61 00 00 10 27 e2 ec 1f 4b ff 3c 16 00 10 a7 91 01"),
     ),  # fmt: skip
+    "quote": (True, 77, 2, 1_464_928, (12, 1, 3, 0)),
     "message-assigned": ("assigned", (12, 1), 1, (5_000, 6_000), 6),
     "message-directed": ("directed", 44, b"hi"),
     "message-tier": ("tier", 1),
@@ -1479,6 +1480,16 @@ def hex_lines(lines: Sequence[str]) -> bytes:
     return out
 
 
+def parse_quote(read: Bytes) -> Tuple[bool, int, int, int, Optional[Tuple[int, int, int, int]]]:
+    """What a shot quotes: it stands in an input, and in no datagram of this reader's."""
+    flags = read.ranged(1, 0, 3)
+    stream, generation, r_us = read.uint(4), read.varint(), read.uint(6)
+    target = None
+    if flags & 2:
+        target = (read.varint(), read.varint(), read.varint(), read.ranged(1, 0, 3))
+    return flags & 1 != 0, stream, generation, r_us, target
+
+
 def read_example(name: str, data: bytes) -> Any:
     if name == "welcome-payload":
         return parse_down(data)
@@ -1488,7 +1499,7 @@ def read_example(name: str, data: bytes) -> Any:
     if name.startswith("message-"):
         return parse_message(data)
     read = Bytes(data, "malformed_payload")
-    blocks_of = {"messages": parse_messages, "inputs": parse_inputs, "owner": parse_owner}
+    blocks_of = {"messages": parse_messages, "inputs": parse_inputs, "owner": parse_owner, "quote": parse_quote}
     value: Any = blocks_of.get(name, parse_header)(read)
     read.end()
     return value
