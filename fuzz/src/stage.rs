@@ -18,7 +18,6 @@ use ackline::state::rotation::Rotation;
 use ackline::state::schema::{Axis, Class, ExtraField, Rate, Schema};
 use ackline::state::update::{Despawn, Event, ExtraUpdate, Observation, Spawn, TickUpdate};
 use ackline::state::world::World;
-use ackline::wire::seal::INSECURE_TOKEN_KEY;
 
 use super::tape::Tape;
 
@@ -91,7 +90,7 @@ impl Stage {
             index: 0,
             sessions_max: 3,
             budget: Budget::default(),
-            token_key: INSECURE_TOKEN_KEY,
+            gate: None,
             cookie_secret: [1; 32],
             seed: [2; 32],
             stopwatch: || 0,

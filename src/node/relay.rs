@@ -32,7 +32,6 @@ use crate::net::clock::{monotonic_ns, monotonic_us};
 use crate::net::socket::{ShardSocket, SocketOptions};
 use crate::net::waker::Waker;
 use crate::relay::shard::{Shard, ShardSettings};
-use crate::wire::seal::INSECURE_TOKEN_KEY;
 
 /// A running relay. Dropping it stops it.
 pub struct RelayHandle {
@@ -319,7 +318,7 @@ impl Builder {
             index: u8::try_from(index)?,
             sessions_max: self.settings.sessions_max.div_ceil(self.settings.shards),
             budget: self.settings.budget(),
-            token_key: INSECURE_TOKEN_KEY,
+            gate: None,
             cookie_secret,
             seed: random()?,
             stopwatch: monotonic_ns,

@@ -205,6 +205,8 @@ pub struct Counters {
     pub sessions_opened: u64,
     pub sessions_closed: [u64; CloseReason::ALL.len()],
     pub handshakes_refused: [u64; crate::wire::handshake::Denial::ALL.len()],
+    /// Tokens refused, by reason.
+    pub tokens_refused: [u64; crate::token::TokenRefusal::ALL.len()],
     pub challenges: u64,
     pub datagrams_received: u64,
     pub datagrams_refused: [u64; DatagramRefusal::ALL.len()],
@@ -273,6 +275,7 @@ impl Default for Counters {
             sessions_opened: 0,
             sessions_closed: [0; CloseReason::ALL.len()],
             handshakes_refused: [0; 4],
+            tokens_refused: [0; crate::token::TokenRefusal::ALL.len()],
             challenges: 0,
             datagrams_received: 0,
             datagrams_refused: [0; DatagramRefusal::ALL.len()],

@@ -16,6 +16,7 @@ pub mod compose;
 pub mod counters;
 pub mod egress;
 pub mod entropy;
+pub mod gate;
 pub mod inputs;
 pub mod interest;
 pub mod kitchen;

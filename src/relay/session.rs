@@ -12,6 +12,7 @@ use crate::limits::{STREAM_MESSAGES_MAX, WINDOW_SLOTS};
 use crate::sequence::Tick;
 use crate::state::digest::Digest;
 use crate::state::player::PlayerEvent;
+use crate::token::{Grant, TokenId};
 use crate::window::WindowLimits;
 use crate::window::send::{Dropped, RestartReason, SendWindow, WindowReport};
 use crate::wire::bytes::{ByteReader, ReadError};
@@ -46,6 +47,12 @@ pub struct Session {
     pub connection: u64,
     /// Where the client is.
     pub path: Path,
+    /// The token it came with; `None` in insecure mode.
+    pub token: Option<TokenId>,
+    /// The player's number at the backend, as its token says; 0 in insecure mode.
+    pub client: u64,
+    /// Bytes a second that its token allows; no bound of its own without.
+    rate_max: Option<u64>,
     /// Where it was when it joined.
     pub source: std::net::SocketAddr,
     /// The client's randomness of the handshake: tells a repeated response from a new session.
@@ -181,6 +188,9 @@ impl Session {
         Session {
             connection: opening.connection,
             path: opening.path,
+            token: None,
+            client: 0,
+            rate_max: None,
             source: opening.path.remote,
             client_nonce: opening.client_nonce,
             relay_nonce: opening.relay_nonce,
@@ -225,6 +235,32 @@ impl Session {
             restart_wanted: None,
             asked: false,
             rejected: [0; 64],
+        }
+    }
+
+    /// Takes what its token grants.
+    pub fn admit(&mut self, id: TokenId, grant: &Grant) {
+        self.token = Some(id);
+        self.client = grant.client;
+        self.rate_max = grant.budget_bytes_per_s.map(u64::from);
+        if let Some(view) = grant.view {
+            self.interest = None;
+            self.begin_view(view);
+        }
+    }
+
+    /// What it may be sent, where the relay's own bound is `budget`.
+    #[must_use]
+    pub fn budget(&self, budget: Budget) -> Budget {
+        match self.rate_max {
+            Some(most) if most < budget.bytes_per_s => {
+                let own = Budget::of_rate(most);
+                Budget {
+                    burst_bytes: own.burst_bytes.min(budget.burst_bytes),
+                    ..own
+                }
+            }
+            _ => budget,
         }
     }
 
@@ -351,7 +387,7 @@ impl Session {
 
     /// Fills the purse for the time since it was filled last. `share_thousandths`: what the egress cap leaves of the rate.
     pub fn fill_purse(&mut self, budget: Budget, share_thousandths: u16, now_us: u64) {
-        let loss = self.loss_thousandths.unwrap_or(0);
+        let (budget, loss) = (self.budget(budget), self.loss_thousandths.unwrap_or(0));
         self.purse
             .fill(budget, now_us, self.confirmed, loss, share_thousandths);
     }

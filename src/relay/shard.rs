@@ -36,6 +36,7 @@ use super::compose::{Blocks, Composed, Outer, compose};
 use super::counters::{Counters, DatagramRefusal, Withheld};
 use super::egress::Egress;
 use super::entropy::Entropy;
+use super::gate::Gate;
 use super::kitchen::Kitchen;
 use super::outbox::{Outbox, Path};
 use super::overload::Overload;
@@ -55,8 +56,8 @@ pub struct ShardSettings {
     pub egress_bytes_per_s: Option<u64>,
     /// The view of a session until the origin assigns another.
     pub view: View,
-    /// Key of the connect tokens; a public constant in insecure mode.
-    pub token_key: [u8; 32],
+    /// Who is let in; `None`: whoever asks, in insecure mode.
+    pub gate: Option<Arc<Gate>>,
     /// Secret of the cookies: the same in every shard, since any of them may get the response.
     pub cookie_secret: [u8; 32],
     /// Seed of connection ids and nonces: different in every shard.
@@ -352,6 +353,9 @@ impl Shard {
             hearing.events.pop();
         }
         let received = received.map_err(|_| DatagramRefusal::Malformed)?;
+        if let (false, Some(id), Some(gate)) = (joined, &session.token, &self.settings.gate) {
+            gate.confirm(id);
+        }
         if path != session.path && number > newest {
             session.path = path;
             self.counters.migrations += 1;

@@ -24,7 +24,6 @@ use crate::state::Frame;
 use crate::state::frame::Place;
 use crate::state::player::PlayerEvent;
 use crate::state::view::View;
-use crate::wire::seal::INSECURE_TOKEN_KEY;
 
 /// Time between two rounds of the relay's timers, microseconds.
 const TIMERS_US: u64 = 20_000;
@@ -105,7 +104,7 @@ impl Run {
             index: u8::try_from(dice.up_to(255)).unwrap_or(0),
             sessions_max: 64 * scenario.clients.len(),
             budget,
-            token_key: INSECURE_TOKEN_KEY,
+            gate: None,
             cookie_secret: dice.bytes(),
             seed: dice.bytes(),
             stopwatch: || 0,

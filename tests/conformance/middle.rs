@@ -170,7 +170,7 @@ impl<'a> Middle<'a> {
             index: 0,
             sessions_max: 4,
             budget,
-            token_key: INSECURE_TOKEN_KEY,
+            gate: None,
             cookie_secret: [1; 32],
             seed: [dice.byte(); 32],
             stopwatch: || 0,

@@ -325,7 +325,7 @@ impl Rig {
             index: 0,
             sessions_max: 1_000,
             budget,
-            token_key: INSECURE_TOKEN_KEY,
+            gate: None,
             cookie_secret: [1; 32],
             seed: [2; 32],
             stopwatch: || 0,

@@ -28,7 +28,6 @@ use ackline::state::rotation::Rotation;
 use ackline::state::schema::{Axis, Class, ExtraField, Rate, Schema};
 use ackline::state::update::{Observation, Spawn, TickUpdate};
 use ackline::state::world::World;
-use ackline::wire::seal::INSECURE_TOKEN_KEY;
 
 pub const PERIOD_US: u64 = 50_000;
 
@@ -122,7 +121,7 @@ pub fn shard_settings() -> ShardSettings {
         index: 0,
         sessions_max: 10,
         budget: Budget::default(),
-        token_key: INSECURE_TOKEN_KEY,
+        gate: None,
         cookie_secret: [1; 32],
         seed: [2; 32],
         stopwatch: || 0,

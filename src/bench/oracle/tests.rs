@@ -8,7 +8,6 @@ use crate::relay::shard::{Shard, ShardSettings};
 use crate::sequence::Tick;
 use crate::state::frame::Frame;
 use crate::state::world::World;
-use crate::wire::seal::INSECURE_TOKEN_KEY;
 
 /// A relay's core and a client, joined by hand.
 struct Pair {
@@ -34,7 +33,7 @@ impl Pair {
             index: 0,
             sessions_max: 10,
             budget: Budget::default(),
-            token_key: INSECURE_TOKEN_KEY,
+            gate: None,
             cookie_secret: [1; 32],
             seed: [2; 32],
             stopwatch: || 0,

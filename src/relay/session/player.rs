@@ -269,7 +269,7 @@ impl Session {
     /// Chooses entry by entry from now on, where the budget is small or has just left something out: then who waits
     /// longest goes first (see `priority`).
     pub fn squeeze(&mut self, arena: &Arena, budget: Budget) {
-        self.player.tight = budget.bytes_per_s < TIGHT_BYTES_PER_S;
+        self.player.tight = self.budget(budget).bytes_per_s < TIGHT_BYTES_PER_S;
         if self.interest.is_some() || !(self.player.squeezed || self.player.tight) {
             return;
         }

@@ -8,12 +8,14 @@ use super::{PLACE_BITS, SessionChange, Shard};
 use crate::limits::{IDLE_US, LEASE_US, WELCOME_SPACING_US, WELCOMES_MAX};
 use crate::relay::compose::{Blocks, Composed, Outer, compose};
 use crate::relay::counters::DatagramRefusal;
+use crate::relay::gate::Admitted;
 use crate::relay::outbox::{Outbox, Path};
 use crate::relay::session::{Opening, Session};
+use crate::token::TokenRefusal;
 use crate::wire::bytes::SliceWriter;
-use crate::wire::handshake::{self, Denial, PROTOCOL_VERSION, Response};
-use crate::wire::payload::Welcome;
-use crate::wire::seal::{Direction, Secrets};
+use crate::wire::handshake::{self, ClientNonce, Denial, PROTOCOL_VERSION, Response};
+use crate::wire::payload::{CloseReason, Welcome};
+use crate::wire::seal::{Direction, INSECURE_TOKEN_KEY, Secrets};
 
 impl Shard {
     pub(super) fn receive_request(
@@ -45,7 +47,7 @@ impl Shard {
             version,
             client_nonce,
             cookie,
-            ..
+            token,
         } = response;
         if !self.cookies.is_valid(now_us, path.remote, &client_nonce, &cookie) {
             return Err(DatagramRefusal::Cookie);
@@ -71,26 +73,81 @@ impl Shard {
             None
         };
         if let Some(denial) = denial {
-            self.counters.handshakes_refused[denial as usize - 1] += 1;
-            return answer(path, outbox, |out| {
-                handshake::put_denied(out, &client_nonce, denial)
-            });
+            return self.deny(denial, path, &client_nonce, outbox);
         }
-        let place = self
-            .admit(now_us, path, client_nonce)
+        let place = self.free.last().copied().unwrap_or(self.sessions.len());
+        let connection = self.connection_of(place).ok_or(DatagramRefusal::NoRoom)?;
+        let Some(admitted) = self.admitted(token, path, connection) else {
+            return self.deny(Denial::Token, path, &client_nonce, outbox);
+        };
+        let before = admitted.as_ref().and_then(|admitted| admitted.instead_of);
+        if let Some(before) = before.and_then(|before| self.unheard(before)) {
+            self.close(before, CloseReason::Replaced);
+        }
+        // Only now is a place taken: the closed session's, which came last, or the one that was meant.
+        self.free.retain(|free| *free != place);
+        self.open_session(place, connection, now_us, path, client_nonce, admitted)
             .ok_or(DatagramRefusal::NoRoom)?;
         self.welcome(place, now_us, outbox);
         Ok(())
     }
 
-    fn admit(&mut self, now_us: u64, path: Path, client_nonce: [u8; 16]) -> Option<usize> {
-        let place = self.free.pop().unwrap_or(self.sessions.len());
+    fn deny(
+        &mut self,
+        denial: Denial,
+        path: Path,
+        client_nonce: &ClientNonce,
+        outbox: &mut impl Outbox,
+    ) -> Result<(), DatagramRefusal> {
+        self.counters.handshakes_refused[denial as usize - 1] += 1;
+        answer(path, outbox, |out| {
+            handshake::put_denied(out, client_nonce, denial)
+        })
+    }
+
+    /// A connection id for a place.
+    fn connection_of(&mut self, place: usize) -> Option<u64> {
         let random = u64::from(u32::from_le_bytes(self.entropy.bytes()));
-        let connection =
-            random << 32 | u64::from(self.settings.index) << PLACE_BITS | u64::try_from(place).ok()?;
+        Some(random << 32 | u64::from(self.settings.index) << PLACE_BITS | u64::try_from(place).ok()?)
+    }
+
+    /// What a token grants: `Some(None)` in insecure mode, where none may be shown; `None` when it is refused, for a reason
+    /// that is counted and not told.
+    fn admitted(&mut self, token: &[u8], path: Path, connection: u64) -> Option<Option<Admitted>> {
+        let outcome = match &self.settings.gate {
+            Some(gate) => gate.admit(token, path.remote.ip(), connection).map(Some),
+            None if token.is_empty() => Ok(None),
+            None => Err(TokenRefusal::UnknownKey),
+        };
+        match outcome {
+            Ok(admitted) => Some(admitted),
+            Err(refusal) => {
+                self.counters.tokens_refused[refusal as usize] += 1;
+                None
+            }
+        }
+    }
+
+    /// The place of a session of this shard that was never heard.
+    fn unheard(&self, connection: u64) -> Option<usize> {
+        let place = usize::try_from(connection & ((1 << PLACE_BITS) - 1)).ok()?;
+        let session = self.sessions.get(place)?.as_ref()?;
+        (session.connection == connection && !session.confirmed).then_some(place)
+    }
+
+    fn open_session(
+        &mut self,
+        place: usize,
+        connection: u64,
+        now_us: u64,
+        path: Path,
+        client_nonce: ClientNonce,
+        admitted: Option<Admitted>,
+    ) -> Option<()> {
         let relay_nonce = self.entropy.bytes();
+        let secret = admitted.as_ref().map(|admitted| admitted.grant.secret.0);
         let secrets = Secrets {
-            token_key: self.settings.token_key,
+            token_key: secret.unwrap_or(INSECURE_TOKEN_KEY),
             client_nonce,
             relay_nonce,
             connection,
@@ -105,6 +162,9 @@ impl Shard {
         };
         let mut session = Box::new(Session::new(opening, now_us));
         session.begin_view(self.settings.view);
+        if let Some(Admitted { id, grant, .. }) = admitted {
+            session.admit(id, &grant);
+        }
         if place == self.sessions.len() {
             self.sessions.push(Some(session));
         } else {
@@ -114,7 +174,7 @@ impl Shard {
         self.open += 1;
         self.counters.sessions_opened += 1;
         self.changes.push(SessionChange::Opened(connection));
-        Some(place)
+        Some(())
     }
 
     /// Says a Welcome, with the stream's schema.

@@ -15,6 +15,7 @@ use crate::sequence::Tick;
 use crate::state::schema::tests::full_schema;
 use crate::state::update::TickUpdate;
 use crate::state::world::World;
+use crate::token::ConnectToken;
 use crate::wire::bytes::{ByteReader, ByteWriter};
 use crate::wire::handshake::*;
 use crate::wire::owner::OwnerBlock;
@@ -59,7 +60,7 @@ impl Rig {
             index: 0,
             sessions_max: 1_000,
             budget: Budget::default(),
-            token_key: INSECURE_TOKEN_KEY,
+            gate: None,
             cookie_secret: [1; 32],
             seed: [2; 32],
             stopwatch: || 0,
@@ -192,17 +193,33 @@ impl Peer {
     }
 
     pub(super) fn join_with(rig: &mut Rig, port: u16, nonce: ClientNonce) -> Peer {
-        let from = path(port);
+        Peer::try_join(rig, path(port), nonce, None).unwrap()
+    }
+
+    /// Goes through the handshake with a token, or says why it was denied.
+    pub(super) fn try_join(
+        rig: &mut Rig,
+        from: Path,
+        nonce: ClientNonce,
+        token: Option<&ConnectToken>,
+    ) -> Result<Peer, Denial> {
         let mut bytes = Vec::new();
-        put_response(&mut bytes, &nonce, &cookie(rig, from, nonce), b"");
+        let sealed = token.map_or(&[][..], |token| &token.sealed);
+        put_response(&mut bytes, &nonce, &cookie(rig, from, nonce), sealed);
         let (receipt, answers) = rig.hear(from, &bytes);
         assert_eq!(receipt, Receipt::Taken);
         let (to, mut welcome) = answers.into_iter().next().expect("a Welcome");
         assert_eq!(to, from);
+        if let Ok((_, echo, denial)) = read_denied(&welcome[1..])
+            && welcome[0] == DatagramKind::Denied as u8
+        {
+            assert_eq!(echo, nonce);
+            return Err(denial);
+        }
         let header = read_welcome_header(&mut ByteReader::new(&welcome)).unwrap();
         assert_eq!(header.client_nonce, nonce);
         let secrets = Secrets {
-            token_key: INSECURE_TOKEN_KEY,
+            token_key: token.map_or(INSECURE_TOKEN_KEY, |token| token.secret.0),
             client_nonce: nonce,
             relay_nonce: header.relay_nonce,
             connection: header.connection,
@@ -227,8 +244,8 @@ impl Peer {
             held: BTreeMap::new(),
             takes: |_| true,
         };
-        peer.take(&mut welcome);
-        peer
+        assert!(peer.take(&mut welcome), "sealed with the key of the token");
+        Ok(peer)
     }
 
     /// Passes over datagram numbers of the relay's direction.

@@ -1,0 +1,102 @@
+//! Who is let in, where tokens are asked for: one gate for all shards of a relay.
+//!
+//! > [`admit`](Gate::admit) opens a token, asks whether it is for this relay, and claims it; [`confirm`](Gate::confirm) when the
+//! > session's client was heard. Both are called after the cookie was found right, never before.
+//!
+//! Invariants: keys change as a whole, and sessions do not notice; a token that was claimed is claimed at every shard.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{PoisonError, RwLock};
+
+use crate::token::history::{Claim, TokenHistory};
+use crate::token::{self, Grant, TokenId, TokenKeys, TokenRefusal};
+
+/// What a relay knows of itself that a token must name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Whereabouts {
+    /// The fleet's name; a token of another is refused.
+    pub audience: String,
+    /// Addresses under which clients know the relay; a token that names none of them is refused. Empty: any will do.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// Who is let in.
+#[derive(Debug)]
+pub struct Gate {
+    keys: RwLock<TokenKeys>,
+    history: TokenHistory,
+    whereabouts: Whereabouts,
+    unix_s: fn() -> u64,
+}
+
+/// A token that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// Which.
+    pub id: TokenId,
+    /// What it grants.
+    pub grant: Grant,
+    /// A session that was made of it before and never heard: it goes.
+    pub instead_of: Option<u64>,
+}
+
+impl Gate {
+    /// A gate that opens now. `unix_s`: seconds since 1970.
+    #[must_use]
+    pub fn new(keys: TokenKeys, whereabouts: Whereabouts, unix_s: fn() -> u64) -> Gate {
+        Gate {
+            keys: RwLock::new(keys),
+            history: TokenHistory::new(unix_s()),
+            whereabouts,
+            unix_s,
+        }
+    }
+
+    /// Takes other keys from now on. Tokens of keys that are gone are refused; sessions go on.
+    pub fn set_keys(&self, keys: TokenKeys) {
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+
+    /// Takes a token for the session `connection` of a client at `by`.
+    ///
+    /// # Errors
+    /// [`TokenRefusal`].
+    pub fn admit(&self, sealed: &[u8], by: IpAddr, connection: u64) -> Result<Admitted, TokenRefusal> {
+        let now_s = (self.unix_s)();
+        let (id, grant) = {
+            let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+            token::open(&keys, now_s, sealed)?
+        };
+        let Whereabouts { audience, addresses } = &self.whereabouts;
+        let is_here = addresses.is_empty() || grant.relays.iter().any(|relay| addresses.contains(relay));
+        if grant.audience != *audience || !is_here {
+            return Err(TokenRefusal::Elsewhere);
+        }
+        let (issued_s, expires_s) = (grant.issued_s, grant.expires_s);
+        let claim = self
+            .history
+            .claim(now_s, id, issued_s, expires_s, by, connection)?;
+        let instead_of = match claim {
+            Claim::Fresh => None,
+            Claim::Again(before) => Some(before),
+        };
+        Ok(Admitted {
+            id,
+            grant,
+            instead_of,
+        })
+    }
+
+    /// The client of an admitted token was heard.
+    pub fn confirm(&self, id: &TokenId) {
+        self.history.confirm(id);
+    }
+
+    /// Tokens remembered.
+    #[must_use]
+    pub fn remembered(&self) -> usize {
+        self.history.len()
+    }
+}

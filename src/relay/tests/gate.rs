@@ -1,0 +1,197 @@
+//! Tokens at the handshake: who is let in, as what, and how often.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::peer::{Peer, Rig, path};
+use crate::relay::budget::Budget;
+use crate::relay::gate::{Gate, Whereabouts};
+use crate::relay::outbox::Path;
+use crate::sequence::Tick;
+use crate::state::view::{Range, Scope, View};
+use crate::token::{ConnectToken, Grant, Secret, TokenKey, TokenKeys, TokenRefusal};
+use crate::wire::handshake::Denial;
+
+static NOW_S: AtomicU64 = AtomicU64::new(1_000);
+
+fn keys(id: u32) -> TokenKeys {
+    TokenKeys::new(vec![TokenKey::new(id, [7; 32])]).unwrap()
+}
+
+fn gate() -> Arc<Gate> {
+    let whereabouts = Whereabouts {
+        audience: "arena".to_owned(),
+        addresses: vec!["127.0.0.1:7777".parse().unwrap()],
+    };
+    Arc::new(Gate::new(keys(1), whereabouts, || NOW_S.load(Ordering::Relaxed)))
+}
+
+fn rig(gate: &Arc<Gate>) -> Rig {
+    Rig::with(20, Tick(1), |settings| settings.gate = Some(Arc::clone(gate)))
+}
+
+fn grant() -> Grant {
+    Grant {
+        issued_s: 1_000,
+        expires_s: 1_060,
+        client: 42,
+        audience: "arena".to_owned(),
+        relays: vec!["127.0.0.1:7777".parse().unwrap()],
+        secret: Secret([3; 32]),
+        view: None,
+        budget_bytes_per_s: None,
+    }
+}
+
+fn mint(grant: &Grant, id: u8) -> ConnectToken {
+    grant.mint(keys(1).minting().unwrap(), [id; 16]).unwrap()
+}
+
+fn join(rig: &mut Rig, port: u16, nonce: u8, token: &ConnectToken) -> Result<Peer, Denial> {
+    Peer::try_join(rig, path(port), [nonce; 16], Some(token))
+}
+
+fn refused(rig: &Rig, refusal: TokenRefusal) -> u64 {
+    rig.shard.counters().tokens_refused[refusal as usize]
+}
+
+/// What a token grants holds: the player's number, the view, the budget, never more than the relay's own.
+#[test]
+fn a_session_is_what_its_token_grants() {
+    let mut rig = rig(&gate());
+    let view = View {
+        scope: Scope::Camera(Range::new(500, 600).unwrap()),
+        tags: 2,
+    };
+    let narrow = Grant {
+        view: Some(view),
+        budget_bytes_per_s: Some(8_000),
+        ..grant()
+    };
+    let peer = join(&mut rig, 4_000, 1, &mint(&narrow, 1)).unwrap();
+    let session = rig.session(peer.connection);
+    let interest = session.interest.as_ref().unwrap();
+    assert_eq!((session.client, interest.view()), (42, view));
+    assert_eq!(session.budget(Budget::default()), Budget::of_rate(8_000));
+    assert_eq!(session.budget(Budget::of_rate(4_000)), Budget::of_rate(4_000));
+    let plain = join(&mut rig, 4_001, 2, &mint(&grant(), 2)).unwrap();
+    let session = rig.session(plain.connection);
+    assert!(session.interest.is_none() && session.budget(Budget::default()) == Budget::default());
+}
+
+/// THREATS 9: a token is good for one session. Until that was heard its client may try again, from its own address; the
+/// session made before goes.
+#[test]
+fn threats_9_a_token_admits_once() {
+    let mut rig = rig(&gate());
+    let token = mint(&grant(), 1);
+    let first = join(&mut rig, 4_000, 1, &token).unwrap();
+    let other = Path {
+        remote: "10.9.9.9:4000".parse().unwrap(),
+        local: None,
+    };
+    assert!(matches!(
+        Peer::try_join(&mut rig, other, [2; 16], Some(&token)),
+        Err(Denial::Token)
+    ));
+    let mut again = join(&mut rig, 4_001, 3, &token).unwrap();
+    assert!(
+        !rig.has(first.connection) && rig.has(again.connection),
+        "it was never heard"
+    );
+    assert_eq!(rig.shard.open(), 1);
+    again.speak(&mut rig);
+    for port in [4_001, 4_002] {
+        assert!(matches!(join(&mut rig, port, 4, &token), Err(Denial::Token)));
+    }
+    assert_eq!(refused(&rig, TokenRefusal::Used), 3);
+    assert!(rig.has(again.connection) && rig.shard.open() == 1);
+}
+
+/// A relay tells nobody why a token is refused; its own counters say it.
+#[test]
+fn every_refusal_of_a_token_is_counted_by_its_reason() {
+    let gate = gate();
+    let mut rig = rig(&gate);
+    let elsewhere = Grant {
+        relays: vec!["127.0.0.1:7778".parse().unwrap()],
+        ..grant()
+    };
+    let fleet = Grant {
+        audience: "lobby".to_owned(),
+        ..grant()
+    };
+    let early = Grant {
+        issued_s: 999,
+        ..grant()
+    };
+    let mut forged = mint(&grant(), 5);
+    *forged.sealed.last_mut().unwrap() ^= 1;
+    let expired = Grant {
+        issued_s: 990,
+        expires_s: 1_000,
+        ..grant()
+    };
+    let other_key = grant().mint(keys(9).minting().unwrap(), [6; 16]).unwrap();
+    let missing = ConnectToken {
+        sealed: Vec::new(),
+        ..mint(&grant(), 7)
+    };
+    for (token, refusal) in [
+        (mint(&elsewhere, 1), TokenRefusal::Elsewhere),
+        (mint(&fleet, 2), TokenRefusal::Elsewhere),
+        (mint(&early, 3), TokenRefusal::BeforeStart),
+        (mint(&expired, 4), TokenRefusal::Expired),
+        (other_key, TokenRefusal::UnknownKey),
+        (missing, TokenRefusal::Missing),
+        (forged, TokenRefusal::Forged),
+    ] {
+        let before = refused(&rig, refusal);
+        assert!(matches!(join(&mut rig, 4_000, 1, &token), Err(Denial::Token)));
+        assert_eq!(refused(&rig, refusal), before + 1, "{refusal}");
+    }
+    assert_eq!(
+        (rig.shard.open(), gate.remembered()),
+        (0, 0),
+        "nothing was claimed"
+    );
+}
+
+/// Keys rotate without dropping anyone: sessions go on, tokens of the old key are refused from then on.
+#[test]
+fn keys_rotate_without_dropping_anyone() {
+    let gate = gate();
+    let mut rig = rig(&gate);
+    let mut peer = join(&mut rig, 4_000, 1, &mint(&grant(), 1)).unwrap();
+    peer.speak(&mut rig);
+    let next = TokenKey::new(2, [8; 32]);
+    let token = grant().mint(&next, [2; 16]).unwrap();
+    assert!(matches!(join(&mut rig, 4_001, 2, &token), Err(Denial::Token)));
+    let both = vec![next.clone(), TokenKey::new(1, [7; 32])];
+    gate.set_keys(TokenKeys::new(both).unwrap());
+    assert!(join(&mut rig, 4_001, 2, &token).is_ok());
+    assert!(
+        join(&mut rig, 4_002, 3, &mint(&grant(), 3)).is_ok(),
+        "the old one still holds"
+    );
+    gate.set_keys(TokenKeys::new(vec![next]).unwrap());
+    assert!(matches!(
+        join(&mut rig, 4_003, 4, &mint(&grant(), 4)),
+        Err(Denial::Token)
+    ));
+    peer.headers.clear();
+    peer.speak(&mut rig);
+    let sent = rig.turn_moving(20);
+    peer.take_all(&sent);
+    assert_eq!(peer.headers.len(), 1, "the session goes on");
+}
+
+/// In insecure mode nobody brings a token: one that does is meant for another relay.
+#[test]
+fn an_insecure_relay_takes_no_token() {
+    let mut rig = Rig::new(4, Tick(1));
+    assert!(matches!(
+        join(&mut rig, 4_000, 1, &mint(&grant(), 1)),
+        Err(Denial::Token)
+    ));
+}
