@@ -128,6 +128,15 @@ SESSIONS_CLOSED = lines(
     "client build that breaks the protocol; see Security.",
     rising(10, 50), stack=True,
 )
+TOKENS_REFUSED = lines(
+    "Tokens refused by reason", "cps",
+    [(rate("ackline_tokens_refused_total", "reason"), "{{reason}}")],
+    "Connect tokens refused, a second, all after a valid cookie.",
+    "unknown_key, forged: the minting service has another key, or somebody guesses. expired, before_start: its clock, or "
+    "clients that wait too long. used: tokens tried twice. elsewhere: wrong audience or public_addresses. history_full: more "
+    "joins than the relay remembers; shorten the tokens' life.",
+    rising(0.1, 1), stack=True,
+)
 HANDSHAKES_REFUSED = lines(
     "Handshakes refused by reason", "cps",
     [(rate("ackline_handshakes_refused_total", "reason"), "{{reason}}")],
@@ -623,6 +632,7 @@ SECURITY = ("security", "Security", "Who knocks without a right to, and what is 
               "challenges far above opened: a flood with forged addresses; each costs one small reply, never larger "
               "than the request. Filter upstream of the relay.", rising(500, 5000)),
         HANDSHAKES_REFUSED,
+        TOKENS_REFUSED,
     ]),
     ("Members", [
         lines("Reports that do not hold, by result", "pps",

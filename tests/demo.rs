@@ -115,6 +115,7 @@ fn faults_44_an_origin_that_comes_back_leaves_nothing_unchecked() {
     let relay = RelayHandle::start(RelaySettings::loopback(address)).expect("a relay");
     plan.target = Target::Remote {
         relay: relay.data_addr(),
+        minter: None,
         admin: None,
         truth: Some(address.to_string()),
         truth_token: Vec::new(),

@@ -14,6 +14,7 @@ use ackline::delta::quote::{Quote, Sight, Target};
 use ackline::sequence::Tick;
 use ackline::state::entity::Entity;
 use ackline::state::view::{Range, Scope, View};
+use ackline::token::{Grant, Secret, TokenKey, TokenKeys, open};
 use ackline::wire::bytes::{ByteReader, ByteWriter};
 use ackline::wire::handshake::{self, CookieKey, Denial, WelcomeHeader};
 use ackline::wire::input::{InputsBlock, put_inputs};
@@ -91,6 +92,26 @@ fn complete_record() -> Vec<u8> {
         .unwrap();
     let bytes = body.split(' ').map(|byte| u8::from_str_radix(byte, 16).unwrap());
     bytes.collect()
+}
+
+/// A connect token, as a backend hands it to its client.
+fn token() -> Vec<u8> {
+    let grant = Grant {
+        issued_s: 1_800_000_000,
+        expires_s: 1_800_000_060,
+        client: 42,
+        audience: "eu".to_owned(),
+        relays: vec!["203.0.113.7:7777".parse().unwrap()],
+        secret: Secret([0x33; 32]),
+        view: None,
+        budget_bytes_per_s: None,
+    };
+    let key = TokenKey::new(1, [0x11; 32]);
+    let token = grant.mint(&key, [0x22; 16]).unwrap();
+    let keys = TokenKeys::new(vec![key]).unwrap();
+    let opened = open(&keys, 1_800_000_001, &token.sealed);
+    assert_eq!(opened, Ok(([0x22; 16], grant)));
+    token.encode()
 }
 
 /// The examples of what is the player's own: messages, inputs, owner.
@@ -286,6 +307,7 @@ fn built() -> BTreeMap<&'static str, Vec<u8>> {
     assert!(stream.put_block(0, 200_000, 100, &mut bytes));
     all.insert("messages", bytes);
     player(&mut all);
+    all.insert("token", token());
     all
 }
 

@@ -275,7 +275,7 @@ fn faults_108_variables_are_named() {
         "{text}"
     );
 
-    let file = scratch("empty.toml", b"");
+    let file = scratch("open.toml", b"insecure = true\n");
     let output = ackline(
         &["check", "--config", &file.display().to_string()],
         &[("ACKLINE_SHARTS", "3")],
@@ -290,7 +290,10 @@ fn faults_108_variables_are_named() {
     // What is printed with a secret is a configuration that loads.
     let output = ackline(
         &["relay", "--print-config"],
-        &[("ACKLINE_UPSTREAM_TOKEN", "hunter2")],
+        &[
+            ("ACKLINE_UPSTREAM_TOKEN", "hunter2"),
+            ("ACKLINE_INSECURE", "true"),
+        ],
     );
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
@@ -396,4 +399,64 @@ fn the_printed_configuration_has_every_key() {
         text.contains("# upstream_token = \"\"\n") && text.contains("listen = "),
         "{text}"
     );
+}
+
+/// Keys and tokens: what is printed is what a relay reads; a relay that others can reach begins with keys or not at all.
+#[test]
+fn keys_are_made_tokens_minted_and_an_open_relay_needs_either() {
+    let made = ackline(&["token", "key", "--id", "7"], &[]);
+    let line = String::from_utf8(made.stdout).unwrap();
+    assert!(made.status.success() && line.starts_with("7:") && line.trim().len() == 2 + 64);
+    let file = scratch("token.keys", line.as_bytes());
+    let name = file.to_str().unwrap();
+    let mint = [
+        "token",
+        "mint",
+        "--token-keys-file",
+        name,
+        "--relay",
+        "203.0.113.7:7777",
+    ];
+    let minted = ackline(&mint, &[]);
+    let text = String::from_utf8(minted.stdout).unwrap();
+    let token = ackline::token::ConnectToken::from_text(&text).expect("a token");
+    assert_eq!(token.relays, ["203.0.113.7:7777".parse().unwrap()]);
+    let keys = ackline::token::TokenKeys::parse(&line).unwrap();
+    assert!(ackline::token::open(&keys, token.expires_s - 1, &token.sealed).is_ok());
+    refused(&[&mint[..], &["--life-s", "301"]].concat(), &["301", "300"]);
+
+    refused(
+        &["relay", "--listen", "0.0.0.0:0"],
+        &["no token keys", "token_keys_file", "insecure"],
+    );
+    refused(
+        &[
+            "relay",
+            "--listen",
+            "0.0.0.0:0",
+            "--token-keys-file",
+            name,
+            "--insecure",
+        ],
+        &["leave out one of them"],
+    );
+    refused(
+        &["relay", "--token-keys-file", "/nowhere/token.keys"],
+        &["cannot be read"],
+    );
+    let secret = line.trim().split_once(':').unwrap().1;
+    let broken = scratch("broken.keys", format!("7;{secret}").as_bytes());
+    let (code, said) = told(&["relay", "--token-keys-file", broken.to_str().unwrap()]);
+    assert!(
+        code == Some(2) && said.contains("line 1 is no key") && !said.contains(secret),
+        "{said}"
+    );
+    let shown = ackline(&["relay", "--print-config", "--token-keys-file", name], &[]);
+    assert!(
+        !String::from_utf8_lossy(&shown.stdout).contains(secret),
+        "secrets are not shown"
+    );
+    for file in [file, broken] {
+        std::fs::remove_file(file).unwrap();
+    }
 }

@@ -226,7 +226,8 @@ impl Member {
         if around.random.fill(&mut nonce).is_err() {
             nonce = (u128::from(mix(self.seed ^ now_us)) << 64 | u128::from(now_us)).to_le_bytes();
         }
-        self.client = Client::new(around.settings.clone(), nonce, now_us);
+        let settings = around.client_settings(u64::from(self.index));
+        self.client = Client::new(settings, nonce, now_us);
         self.view = View::new(self.index, self.watched);
         self.player = Player::new(self.seed, around.input_hz);
         self.phase = Phase::Running;

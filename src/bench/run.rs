@@ -21,6 +21,7 @@ use super::truth::{Timeless, TruthLog};
 use crate::client::settings::ClientSettings;
 use crate::impairment::settings::ImpairmentSettings;
 use crate::net::clock::monotonic_us;
+use crate::node::minter::Minter;
 use crate::node::origin::OriginSource;
 use crate::state::view::{Scope, View};
 
@@ -33,6 +34,8 @@ pub enum Target {
     Remote {
         /// Where clients connect.
         relay: SocketAddr,
+        /// What mints the tokens it asks for; `None` where it asks for none.
+        minter: Option<Minter>,
         /// Its admin.
         admin: Option<SocketAddr>,
         /// What its records are compared with: the origin's address or its recording.
@@ -159,6 +162,7 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
     let settings = SwarmSettings {
         relay: stage.relay,
         client: ClientSettings::default(),
+        minter: stage.minter.clone(),
         clients: plan.clients,
         threads,
         ramp_per_s: plan.ramp_per_s.unwrap_or_else(|| ramp_for(plan)),

@@ -272,6 +272,12 @@ pub struct TargetFlags {
     /// have been given to see [default: any]
     #[arg(long, value_name = "ADDR")]
     pub relay: Option<String>,
+    /// File of the token keys that the relay has: clients bring tokens minted with its first [default: no tokens]
+    #[arg(long, value_name = "FILE", requires = "relay")]
+    pub token_keys_file: Option<PathBuf>,
+    /// Name of the fleet that the relay has
+    #[arg(long, value_name = "NAME", requires = "token_keys_file", default_value = "")]
+    pub audience: String,
     /// The relay's admin address; without it the report's relay-side fields are null
     #[arg(long, value_name = "ADDR", requires = "relay")]
     pub admin: Option<SocketAddr>,

@@ -16,10 +16,12 @@ use super::settings::FlagError;
 use super::source::{self, TruthSource};
 use super::truth::TruthLog;
 use crate::net::clock::{monotonic_us, rss_bytes};
+use crate::node::minter::Minter;
 use crate::node::origin::{OriginHandle, OriginSettings, OriginSource};
 use crate::node::relay::RelayHandle;
 use crate::node::settings::RelaySettings;
 use crate::state::view::View;
+use crate::token::TokenKeys;
 
 /// How long the truth is kept beyond what the links delay, microseconds.
 const TRUTH_US: u64 = 8_000_000;
@@ -33,6 +35,8 @@ const STILL_US: u64 = 2_000_000;
 /// What a run stands on.
 pub(super) struct Stage {
     pub(super) relay: SocketAddr,
+    /// What mints the tokens that the relay asks for.
+    pub(super) minter: Option<Minter>,
     pub(super) local: Option<(OriginHandle, RelayHandle)>,
     pub(super) admin: Option<SocketAddr>,
     pub(super) log: Option<Arc<TruthLog>>,
@@ -50,12 +54,14 @@ impl Stage {
             Target::Local(origin) => Stage::set_local(origin, plan, log),
             Target::Remote {
                 relay,
+                minter,
                 admin,
                 truth,
                 truth_token,
             } => {
                 let mut stage = Stage {
                     relay: *relay,
+                    minter: minter.clone(),
                     local: None,
                     admin: *admin,
                     log: None,
@@ -87,11 +93,13 @@ impl Stage {
         // Room for those who come back while their old session still waits to end.
         let sessions_max = 2 * plan.clients + 100;
         let loopback = RelaySettings::loopback(origin.addr());
+        let key = Minter::fresh_key()?;
         let relay = RelayHandle::start(RelaySettings {
             shards,
             sessions_max,
             view: plan.view.unwrap_or(View::WHOLE),
             budget_bytes_per_s: plan.budget_bytes_per_s.unwrap_or(loopback.budget_bytes_per_s),
+            token_keys: Some(TokenKeys::new(vec![key.clone()])?),
             ..loopback
         })?;
         anyhow::ensure!(
@@ -102,6 +110,7 @@ impl Stage {
         let address = relay.data_addr();
         Ok(Stage {
             relay: address,
+            minter: Some(Minter::new(key, String::new(), address)),
             local: Some((origin, relay)),
             admin: None,
             log: Some(log),

@@ -9,6 +9,7 @@ use super::oracle::Oracle;
 use super::tally::Tally;
 use crate::client::settings::ClientSettings;
 use crate::limits::RECEIVE_SLOT_BYTES;
+use crate::node::minter::Minter;
 use crate::state::view::View;
 
 /// What all members share and need at every step.
@@ -17,6 +18,8 @@ pub struct Surroundings {
     pub relay: SocketAddr,
     /// How clients begin.
     pub settings: ClientSettings,
+    /// What mints a token for each session; without one the relay must ask for none.
+    pub minter: Option<Minter>,
     /// When measuring ends: the links become clean.
     pub clean_us: u64,
     /// Inputs each client pushes in a second.
@@ -42,6 +45,7 @@ impl Surroundings {
         Surroundings {
             relay,
             settings,
+            minter: None,
             clean_us,
             input_hz: 0.0,
             view: None,
@@ -50,6 +54,19 @@ impl Surroundings {
             random: ring::rand::SystemRandom::new(),
             buffer: vec![0; RECEIVE_SLOT_BYTES],
             datagram: Vec::with_capacity(RECEIVE_SLOT_BYTES),
+        }
+    }
+}
+
+impl Surroundings {
+    /// How the client of this number begins a session: with a token of its own, where tokens are minted. A system without
+    /// randomness mints none, and the relay then says no.
+    #[must_use]
+    pub fn client_settings(&self, client: u64) -> ClientSettings {
+        let token = self.minter.as_ref().and_then(|minter| minter.mint(client).ok());
+        match token {
+            Some(token) => self.settings.clone().with_token(&token),
+            None => self.settings.clone(),
         }
     }
 }

@@ -22,6 +22,7 @@ use super::truth::TruthLog;
 use crate::client::settings::ClientSettings;
 use crate::impairment::settings::ImpairmentSettings;
 use crate::net::clock::{monotonic_us, thread_cpu_ns};
+use crate::node::minter::Minter;
 use crate::state::view::View;
 
 /// Clean network at the end of every run, microseconds.
@@ -48,6 +49,8 @@ pub struct SwarmSettings {
     pub relay: SocketAddr,
     /// How clients begin.
     pub client: ClientSettings,
+    /// What mints a token for each session; without one the relay must ask for none.
+    pub minter: Option<Minter>,
     /// How many clients.
     pub clients: usize,
     /// Threads.
@@ -209,6 +212,7 @@ impl Runner {
         let around = Surroundings {
             input_hz: settings.input_hz,
             view: settings.view,
+            minter: settings.minter.clone(),
             ..Surroundings::new(settings.relay, settings.client.clone(), table.clean_us, oracle)
         };
         let links =

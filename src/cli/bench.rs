@@ -18,6 +18,7 @@ use crate::bench::stage::BEGIN_WITHIN;
 use crate::bench::summary::{count, summary};
 use crate::bench::threshold;
 use crate::impairment::settings::ImpairmentSettings;
+use crate::node::minter::Minter;
 
 /// Flags.
 #[derive(clap::Args, Debug)]
@@ -103,6 +104,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             return Err(usage(FlagError(text.to_owned())).into());
         }
         Some(relay) => Target::Remote {
+            minter: minter(&target)?,
             relay: resolve(relay)?,
             admin: target.admin,
             truth: target.truth,
@@ -124,6 +126,15 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     let report = follow(&Plan::of(&load, target, down, up))?;
     conclude(&report, load.report.as_deref())
+}
+
+/// What mints the tokens that a relay asks for.
+fn minter(target: &TargetFlags) -> anyhow::Result<Option<Minter>> {
+    let (Some(file), Some(relay)) = (&target.token_keys_file, &target.relay) else {
+        return Ok(None);
+    };
+    let key = Minter::key_of(file).map_err(|error| FlagError(format!("--token-keys-file: {error:#}")))?;
+    Ok(Some(Minter::new(key, target.audience.clone(), resolve(relay)?)))
 }
 
 /// True for `-`, which means standard output as everywhere; the summary is then told on standard error.

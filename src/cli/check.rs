@@ -26,6 +26,7 @@ pub struct Args {
 /// A refused setting, as a [`UsageError`].
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let settings = RelaySettings::load(&PartialSettings::default(), Some(&args.config))
+        .and_then(|settings| settings.check_admission().map(|()| settings))
         .map_err(|error| UsageError(error.to_string()))?;
     say!(
         "{} is valid: clients at {}, admin at {}, upstream {}, shards {}",

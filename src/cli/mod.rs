@@ -21,6 +21,7 @@ pub mod origin;
 pub mod relay;
 #[cfg(feature = "sim")]
 pub mod sim;
+pub mod token;
 pub mod trace;
 mod usage;
 mod variables;
@@ -46,6 +47,8 @@ enum Command {
     /// The simulation: origin, relay and clients in virtual time.
     #[cfg(feature = "sim")]
     Sim(sim::Args),
+    /// Keys and connect tokens.
+    Token(token::Args),
     /// Recorded worlds.
     Trace(trace::Args),
     /// Validates a configuration without running it.
@@ -110,6 +113,7 @@ pub fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args),
         #[cfg(feature = "sim")]
         Command::Sim(args) => sim::run(args),
+        Command::Token(args) => token::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Check(args) => check::run(args),
     };

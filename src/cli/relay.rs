@@ -56,6 +56,9 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         say!("{}", settings.to_toml()?.trim_end());
         return Ok(Outcome::Success);
     }
+    settings
+        .check_admission()
+        .map_err(|error| UsageError(error.to_string()))?;
     let filter = logging::begin(&settings.log, settings.log_format);
     super::variables::strange()
         .iter()
@@ -72,7 +75,11 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         filter,
     };
     tracing::info!(clients = %relay.data_addr(), admin = %relay.admin_addr(), "relay started");
-    warn_of_exposure(relay.data_addr(), relay.admin_addr());
+    warn_of_exposure(
+        reload.in_force.is_insecure(),
+        relay.data_addr(),
+        relay.admin_addr(),
+    );
     loop {
         match signals.next(LONG) {
             Some(Signal::End) => break,
@@ -99,7 +106,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 /// What is read again where there is no file.
 const NO_FILE: &str = "there is no --config to read again";
 /// Settings that take effect while the relay runs.
-const RELOADED: [&str; 2] = ["drain_deadline_s", "log"];
+const RELOADED: [&str; 3] = ["token_keys_file", "drain_deadline_s", "log"];
 
 /// What a reload changes: the log's filter and the drain's deadline. All else shapes sockets, threads and sessions
 /// that are in use, and is named.
@@ -125,6 +132,16 @@ impl Reload {
         if now.contains(&"log") && !self.filter.set(&settings.log) {
             return "nothing was changed: the log is not this relay's to filter".to_owned();
         }
+        if now.contains(&"token_keys_file")
+            && settings.token_keys.is_none() != self.in_force.token_keys.is_none()
+        {
+            return "nothing was changed: whether tokens are asked for is set when the relay begins"
+                .to_owned();
+        }
+        self.in_force.token_keys.clone_from(&settings.token_keys);
+        self.in_force
+            .token_keys_file
+            .clone_from(&settings.token_keys_file);
         self.in_force.log.clone_from(&settings.log);
         self.in_force.drain_deadline_s = settings.drain_deadline_s;
         let list = |keys: &[&str], none: &str| match keys {
@@ -133,7 +150,10 @@ impl Reload {
         };
         let mut said = format!(
             "reloaded {}",
-            list(&now, "nothing: neither log nor drain_deadline_s changed")
+            list(
+                &now,
+                "nothing: neither the token keys nor log nor drain_deadline_s changed"
+            )
         );
         if !later.is_empty() {
             let later = list(&later, "");
@@ -144,10 +164,10 @@ impl Reload {
 }
 
 /// One line for each thing strangers can do.
-fn warn_of_exposure(data: SocketAddr, admin: SocketAddr) {
-    if !data.ip().is_loopback() {
+fn warn_of_exposure(insecure: bool, data: SocketAddr, admin: SocketAddr) {
+    if insecure {
         tracing::warn!(
-            "insecure mode: there are no connect tokens yet, so whoever reaches {data} may watch, and whoever sees the packets may read them; keep it inside a network you trust"
+            "insecure mode: no connect tokens are asked for, so whoever reaches {data} may watch, and whoever sees the packets may read them; keep it inside a network you trust"
         );
     }
     if !admin.ip().is_loopback() {

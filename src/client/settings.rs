@@ -1,5 +1,6 @@
 //! What a client is told once, at its start. All times are microseconds of the caller's clock.
 
+use crate::token::ConnectToken;
 use crate::window::WindowLimits;
 use crate::wire::seal::INSECURE_TOKEN_KEY;
 
@@ -31,6 +32,18 @@ pub struct ClientSettings {
     pub input_gap_us: u64,
     /// Longest time between two packets: ten a second and some slack for late timers (SPEC DEC8).
     pub keepalive_us: u64,
+}
+
+impl ClientSettings {
+    /// These settings with a token of the backend's.
+    #[must_use]
+    pub fn with_token(self, token: &ConnectToken) -> ClientSettings {
+        ClientSettings {
+            token: token.sealed.clone(),
+            token_key: token.secret.0,
+            ..self
+        }
+    }
 }
 
 impl Default for ClientSettings {

@@ -1,13 +1,21 @@
 //! The host's clocks and what the process uses of it.
 //!
 //! The data plane knows one clock: monotonic, in microseconds, the same for all processes of one host as long as
-//! they share [`host_clock_id`]. Wall time does not enter (FAULTS 90). The clock stops while the host sleeps
+//! they share [`host_clock_id`]. Wall time does not enter (FAULTS 90), but for when
+//! connect tokens end. The clock stops while the host sleeps
 //! (FAULTS 89).
 #![allow(unsafe_code)]
 
 /// The monotonic clock in microseconds since the host began. Never falls.
 pub fn monotonic_us() -> u64 {
     read_ns(libc::CLOCK_MONOTONIC) / 1_000
+}
+
+/// Wall time in seconds since 1970: for when connect tokens end, and for nothing else. 0 where the host's clock is before.
+pub fn unix_s() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
 }
 
 /// The monotonic clock in nanoseconds, for durations within the process.

@@ -79,6 +79,10 @@ pub const CATALOGUE: &[Entry] = &[
         "Handshakes denied after a valid cookie, by reason.",
     ),
     counter(
+        "ackline_tokens_refused_total",
+        "Connect tokens refused, by reason.",
+    ),
+    counter(
         "ackline_datagrams_received_total",
         "Datagrams received from clients and strangers.",
     ),

@@ -20,6 +20,7 @@ use super::tally::LoopCounters;
 use crate::net::clock::process_cpu_ns;
 use crate::net::errno::ErrnoKind;
 use crate::relay::counters::{self as core, DatagramRefusal, Withheld};
+use crate::token::TokenRefusal;
 use crate::window::send::RestartReason;
 use crate::wire::handshake::Denial;
 use crate::wire::payload::CloseReason;
@@ -44,6 +45,7 @@ pub struct ShardMetrics {
     messages_dropped: Rising,
     closed: Family,
     denied: Family,
+    tokens_refused: Family,
     refused: Family,
     advances: Family,
     withheld: Family,
@@ -112,6 +114,11 @@ impl ShardMetrics {
                 "ackline_handshakes_refused_total",
                 "reason",
                 words(Denial::ALL, Denial::label),
+            ),
+            tokens_refused: Family::new(
+                "ackline_tokens_refused_total",
+                "reason",
+                words(TokenRefusal::ALL, TokenRefusal::label),
             ),
             refused: Family::new(
                 "ackline_datagrams_refused_total",
@@ -241,6 +248,7 @@ impl ShardMetrics {
         self.owner_states.tell(c.owner_states);
         self.closed.tell(c.sessions_closed);
         self.denied.tell(c.handshakes_refused);
+        self.tokens_refused.tell(c.tokens_refused);
         self.refused.tell(c.datagrams_refused);
         self.advances
             .tell([c.advances_requested, c.advances_committed, c.advances_confirmed]);

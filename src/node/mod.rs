@@ -18,6 +18,7 @@ pub mod intake;
 pub mod loggate;
 pub mod logging;
 pub mod metrics;
+pub mod minter;
 pub mod number;
 pub mod origin;
 pub mod outbox;

@@ -28,9 +28,10 @@ use super::settings::RelaySettings;
 use super::shard::{ShardLinks, ShardLoop};
 use super::shelf::Shelf;
 use super::status::RelayStatus;
-use crate::net::clock::{monotonic_ns, monotonic_us};
+use crate::net::clock::{monotonic_ns, monotonic_us, unix_s};
 use crate::net::socket::{ShardSocket, SocketOptions};
 use crate::net::waker::Waker;
+use crate::relay::gate::{Gate, Whereabouts};
 use crate::relay::shard::{Shard, ShardSettings};
 
 /// A running relay. Dropping it stops it.
@@ -38,6 +39,8 @@ pub struct RelayHandle {
     control: Arc<Control>,
     threads: Vec<JoinHandle<()>>,
     runtime: Option<Runtime>,
+    /// Who is let in; `None` in insecure mode.
+    gate: Option<Arc<Gate>>,
     /// Dropped, it ends the upstream.
     stop: Option<watch::Sender<bool>>,
 }
@@ -83,6 +86,7 @@ impl RelayHandle {
     /// sentence.
     pub fn start(settings: RelaySettings) -> anyhow::Result<RelayHandle> {
         settings.validate()?;
+        settings.check_admission()?;
         let sockets = bind(&settings)?;
         let listener = TcpListener::bind(settings.admin).with_context(|| {
             format!(
@@ -109,12 +113,19 @@ impl RelayHandle {
             .build()
             .context("the control threads cannot be started")?;
         let (stop, stopped) = watch::channel(false);
+        let gate = settings.token_keys.clone().filter(|_| !settings.is_insecure());
+        let whereabouts = Whereabouts {
+            audience: settings.audience.clone(),
+            addresses: settings.public_addresses.clone(),
+        };
+        let gate = gate.map(|keys| Arc::new(Gate::new(keys, whereabouts, unix_s)));
         let mut builder = Builder {
             settings,
             status,
             shelf,
             wakers,
             players: Arc::default(),
+            gate,
             threads: Vec::new(),
         };
         let status = Arc::clone(&builder.status);
@@ -130,6 +141,7 @@ impl RelayHandle {
             control,
             threads: builder.threads,
             runtime: Some(runtime),
+            gate: builder.gate,
             stop: Some(stop),
         })
     }
@@ -172,6 +184,9 @@ impl RelayHandle {
 
     /// Settings that changed while it runs: what is shown as in force follows those that take effect.
     pub fn reloaded(&self, in_force: &RelaySettings) {
+        if let (Some(gate), Some(keys)) = (&self.gate, &in_force.token_keys) {
+            gate.set_keys(keys.clone());
+        }
         self.control.shown.store(Arc::new(in_force.shown()));
     }
 
@@ -255,6 +270,7 @@ struct Builder {
     shelf: Arc<Shelf>,
     wakers: Vec<Waker>,
     players: Arc<PlayerLine>,
+    gate: Option<Arc<Gate>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -318,7 +334,7 @@ impl Builder {
             index: u8::try_from(index)?,
             sessions_max: self.settings.sessions_max.div_ceil(self.settings.shards),
             budget: self.settings.budget(),
-            gate: None,
+            gate: self.gate.clone(),
             cookie_secret,
             seed: random()?,
             stopwatch: monotonic_ns,

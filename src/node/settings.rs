@@ -17,6 +17,7 @@ use crate::limits::{SHARDS_MAX, UPSTREAM_TOKEN_MAX};
 use crate::relay::budget::Budget;
 use crate::state::tiers::TierSettings;
 use crate::state::view::View;
+use crate::token::{AUDIENCE_BYTES_MAX, TokenKeys};
 
 mod bounds;
 mod view;
@@ -25,12 +26,18 @@ pub(crate) use bounds::BUDGET_BYTES_PER_S;
 
 /// Bytes of a configuration file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Addresses in `public_addresses`.
+const PUBLIC_ADDRESSES_MAX: usize = 16;
 /// Addresses in `upstream`.
 const UPSTREAMS_MAX: usize = 16;
 
 /// Every key of a file.
-pub const KEYS: [&str; 18] = [
+pub const KEYS: [&str; 22] = [
     "listen",
+    "token_keys_file",
+    "audience",
+    "public_addresses",
+    "insecure",
     "admin",
     "upstream",
     "upstream_token",
@@ -66,6 +73,16 @@ pub enum LogFormat {
 pub struct RelaySettings {
     /// UDP address for clients; port 0 for any free port.
     pub listen: SocketAddr,
+    /// The file of the keys that connect tokens are sealed with; empty for none.
+    pub token_keys_file: String,
+    /// What that file holds.
+    pub token_keys: Option<TokenKeys>,
+    /// The fleet's name, which tokens must have.
+    pub audience: String,
+    /// Addresses under which clients know the relay: a token must name one of them. Empty: any will do.
+    pub public_addresses: Vec<SocketAddr>,
+    /// Whoever asks is let in, without a token.
+    pub insecure: bool,
     /// HTTP address for operators; port 0 for any free port.
     pub admin: SocketAddr,
     /// Origins as `host:port`, tried in order.
@@ -106,6 +123,11 @@ impl Default for RelaySettings {
     fn default() -> RelaySettings {
         RelaySettings {
             listen: SocketAddr::from(([0, 0, 0, 0], 7777)),
+            token_keys_file: String::new(),
+            token_keys: None,
+            audience: String::new(),
+            public_addresses: Vec::new(),
+            insecure: false,
             admin: SocketAddr::from(([127, 0, 0, 1], 8000)),
             upstream: vec!["127.0.0.1:7700".to_owned()],
             upstream_token: String::new(),
@@ -134,6 +156,20 @@ pub struct PartialSettings {
     /// UDP address for clients; port 0 for any free port [default: 0.0.0.0:7777]
     #[arg(long, env = "ACKLINE_LISTEN", value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
+    /// File of the keys that connect tokens are sealed with, as `ackline token key` prints them; read again on SIGHUP
+    /// [default: none, and then only loopback or insecure mode]
+    #[arg(long, env = "ACKLINE_TOKEN_KEYS_FILE", value_name = "FILE")]
+    pub token_keys_file: Option<String>,
+    /// Name of the fleet that tokens must be for [default: the empty name]
+    #[arg(long, env = "ACKLINE_AUDIENCE", value_name = "NAME")]
+    pub audience: Option<String>,
+    /// Addresses under which clients know this relay, separated by commas: tokens must name one [default: any]
+    #[arg(long, env = "ACKLINE_PUBLIC_ADDRESSES", value_name = "ADDR[,ADDR...]")]
+    pub public_addresses: Option<String>,
+    /// Let in whoever asks, without a token: for a laptop or a network you trust [default: false; true on loopback where
+    /// no keys are given]
+    #[arg(long, env = "ACKLINE_INSECURE", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub insecure: Option<bool>,
     /// HTTP address for operators: whoever reaches it may drain the relay [default: 127.0.0.1:8000]
     #[arg(long, env = "ACKLINE_ADMIN", value_name = "ADDR")]
     pub admin: Option<SocketAddr>,
@@ -247,6 +283,51 @@ impl RelaySettings {
         })
     }
 
+    /// True when nobody needs a token: where that was said, and on loopback where there are no keys.
+    #[must_use]
+    pub fn is_insecure(&self) -> bool {
+        self.insecure || (self.token_keys.is_none() && self.listen.ip().is_loopback())
+    }
+
+    /// Checks that whoever reaches the relay needs a token, or that it was said that nobody does.
+    ///
+    /// # Errors
+    /// The way out.
+    pub fn check_admission(&self) -> Result<(), SettingsError> {
+        if self.insecure && self.token_keys.is_some() {
+            let fault = "insecure is set beside token_keys_file: leave out one of them".to_owned();
+            return Err(OutOfBounds {
+                key: "insecure",
+                fault,
+            }
+            .of_flag());
+        }
+        if self.is_insecure() || self.token_keys.is_some() {
+            return Ok(());
+        }
+        let fault = format!(
+            "others can reach {} and there are no token keys: give token_keys_file (`ackline token key` makes one), or set insecure on a network you trust",
+            self.listen
+        );
+        Err(OutOfBounds { key: "listen", fault }.of_flag())
+    }
+
+    /// Reads the file of the token keys, where one is named.
+    fn read_keys(&mut self) -> Result<(), OutOfBounds> {
+        self.token_keys = None;
+        if self.token_keys_file.is_empty() {
+            return Ok(());
+        }
+        let refused = |fault: String| OutOfBounds {
+            key: "token_keys_file",
+            fault: format!("token_keys_file {:?}: {fault}", self.token_keys_file),
+        };
+        let text = std::fs::read_to_string(&self.token_keys_file)
+            .map_err(|error| refused(format!("it cannot be read: {error}")))?;
+        self.token_keys = Some(TokenKeys::parse(&text).map_err(|error| refused(error.to_string()))?);
+        Ok(())
+    }
+
     /// The settings in force: `flags` over those of `file` over the defaults.
     ///
     /// # Errors
@@ -259,11 +340,14 @@ impl RelaySettings {
                 place: name.clone(),
                 fault,
             })?;
-            PartialSettings::parse(&name, &text)?.apply(&mut settings);
+            PartialSettings::parse(&name, &text)?
+                .apply(&mut settings)
+                .map_err(|error| error.in_file(&name, &text))?;
             settings.check().map_err(|error| error.in_file(&name, &text))?;
         }
-        flags.apply(&mut settings);
+        flags.apply(&mut settings).map_err(OutOfBounds::of_flag)?;
         settings.check().map_err(OutOfBounds::of_flag)?;
+        settings.read_keys().map_err(OutOfBounds::of_flag)?;
         Ok(settings)
     }
 
@@ -326,6 +410,12 @@ impl RelaySettings {
             self.upstream_token.len(),
             0..=UPSTREAM_TOKEN_MAX,
         )?;
+        within("bytes of audience", self.audience.len(), 0..=AUDIENCE_BYTES_MAX)?;
+        within(
+            "addresses in public_addresses",
+            self.public_addresses.len(),
+            0..=PUBLIC_ADDRESSES_MAX,
+        )?;
         within("addresses in upstream", self.upstream.len(), 1..=UPSTREAMS_MAX)?;
         for name in &self.upstream {
             let port = name
@@ -373,6 +463,10 @@ impl RelaySettings {
     pub fn changed(&self, other: &RelaySettings) -> Vec<&'static str> {
         let differs = [
             self.listen != other.listen,
+            self.token_keys_file != other.token_keys_file || self.token_keys != other.token_keys,
+            self.audience != other.audience,
+            self.public_addresses != other.public_addresses,
+            self.insecure != other.insecure,
             self.admin != other.admin,
             self.upstream != other.upstream,
             self.upstream_token != other.upstream_token,
@@ -405,6 +499,10 @@ impl RelaySettings {
         };
         PartialSettings {
             listen: Some(self.listen),
+            token_keys_file: Some(self.token_keys_file.clone()),
+            audience: Some(self.audience.clone()),
+            public_addresses: Some(list(&self.public_addresses)),
+            insecure: Some(self.insecure),
             admin: Some(self.admin),
             upstream: Some(self.upstream.join(",")),
             upstream_token: Some(masked.to_owned()),
@@ -481,13 +579,17 @@ impl PartialSettings {
     }
 
     /// Puts what is given here over `settings`.
-    fn apply(&self, settings: &mut RelaySettings) {
+    fn apply(&self, settings: &mut RelaySettings) -> Result<(), OutOfBounds> {
         fn over<T: Clone>(from: &Option<T>, to: &mut T) {
             if let Some(from) = from {
                 to.clone_from(from);
             }
         }
         over(&self.listen, &mut settings.listen);
+        over(&self.token_keys_file, &mut settings.token_keys_file);
+        over(&self.audience, &mut settings.audience);
+        over(&self.public_addresses()?, &mut settings.public_addresses);
+        over(&self.insecure, &mut settings.insecure);
         over(&self.admin, &mut settings.admin);
         let split = |list: &String| list.split(',').map(|name| name.trim().to_owned()).collect();
         over(&self.upstream.as_ref().map(split), &mut settings.upstream);
@@ -506,7 +608,30 @@ impl PartialSettings {
         over(&self.drain_deadline_s, &mut settings.drain_deadline_s);
         over(&self.log, &mut settings.log);
         over(&self.log_format, &mut settings.log_format);
+        Ok(())
     }
+
+    fn public_addresses(&self) -> Result<Option<Vec<SocketAddr>>, OutOfBounds> {
+        let Some(list) = &self.public_addresses else {
+            return Ok(None);
+        };
+        let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let parse = |name: &str| {
+            name.parse::<SocketAddr>().map_err(|_| OutOfBounds {
+                key: "public_addresses",
+                fault: format!(
+                    "public_addresses: {name:?} is no address: give numbers such as 203.0.113.7:7777, as clients reach the relay"
+                ),
+            })
+        };
+        names.map(parse).collect::<Result<_, _>>().map(Some)
+    }
+}
+
+/// Addresses as they are given.
+fn list(addresses: &[SocketAddr]) -> String {
+    let names: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    names.join(",")
 }
 
 /// A file's text, as long as it is no longer than a configuration has reason to be: a device has no end.

@@ -24,6 +24,10 @@ pub(super) const DRAIN_DEADLINE_S: RangeInclusive<u64> = 1..=3600;
 pub(super) fn wish_of(key: &str) -> Option<String> {
     Some(match key {
         "listen" => "give an address such as \"0.0.0.0:7777\"".to_owned(),
+        "token_keys_file" => "give the path of a file such as \"/etc/ackline/token.keys\"".to_owned(),
+        "audience" => "give a text of at most 32 bytes".to_owned(),
+        "public_addresses" => "give a text such as \"203.0.113.7:7777\"".to_owned(),
+        "insecure" => "give true or false".to_owned(),
         "admin" => "give an address such as \"127.0.0.1:8000\"".to_owned(),
         "upstream" => "give a text such as \"origin.example:7700\"".to_owned(),
         "upstream_token" => format!("give a text of at most {UPSTREAM_TOKEN_MAX} bytes"),

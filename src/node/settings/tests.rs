@@ -5,11 +5,11 @@ use super::*;
 fn load(text: &str, flags: &PartialSettings) -> Result<RelaySettings, String> {
     let mut settings = RelaySettings::default();
     let parsed = PartialSettings::parse("relay.toml", text).map_err(|error| error.to_string())?;
-    parsed.apply(&mut settings);
+    parsed.apply(&mut settings).unwrap();
     settings
         .check()
         .map_err(|error| error.in_file("relay.toml", text).to_string())?;
-    flags.apply(&mut settings);
+    flags.apply(&mut settings).unwrap();
     settings.validate().map_err(|error| error.to_string())?;
     Ok(settings)
 }
