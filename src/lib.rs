@@ -6,8 +6,10 @@
 //! `relay`, `client` and `origin` stand side by side on it; only `net` makes system calls and only `node` and
 //! `bench` have threads. `docs/ARCHITECTURE.md` is the map, `docs/PROTOCOL.md` the wire's authority.
 //!
-//! Features are walls: `client`, `origin`, `relay`, `sim`, `node` (default).
+//! Features are walls: `client`, `client-udp`, `origin`, `relay`, `sim`, `node` (default).
 
+#[cfg(any(feature = "client-udp", feature = "node"))]
+pub mod backoff;
 pub mod limits;
 pub mod sequence;
 pub mod state;
@@ -28,6 +30,8 @@ pub mod window;
 
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "client-udp")]
+pub mod driver;
 #[cfg(feature = "origin")]
 pub mod origin;
 #[cfg(feature = "relay")]
@@ -37,7 +41,7 @@ pub mod relay;
 pub mod bench;
 #[cfg(feature = "node")]
 pub mod cli;
-#[cfg(feature = "node")]
+#[cfg(any(feature = "client-udp", feature = "node"))]
 pub mod net;
 #[cfg(feature = "node")]
 pub mod node;

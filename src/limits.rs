@@ -228,6 +228,19 @@ pub const SHARD_STALLED_US: u64 = 5_000_000;
 pub const SESSIONS_PAGE_MAX: usize = 1000;
 /// The least and the most time between two attempts to reach the upstream, in microseconds.
 pub const UPSTREAM_BACKOFF_US: (u64, u64) = (50_000, 2_000_000);
+/// Relays a driver of a client may know.
+pub const RELAYS_MAX: usize = 16;
+/// Silence after which a client takes its way to the relay for broken, microseconds: a relay speaks at least every 200 ms,
+/// so at 30% loss one in four hundred such waits is a mistake, which costs one handshake.
+pub const RELAY_SILENCE_US: u64 = 1_000_000;
+/// The least and the most time between two attempts of a client to get a session, microseconds.
+pub const RELAY_BACKOFF_US: (u64, u64) = (100_000, 8_000_000);
+/// Datagrams a driver takes at once: more than a socket's usual buffer holds after a pause.
+pub const DRIVER_RECEIVES_MAX: usize = 256;
+/// Turns that a driver keeps until the game asks; the newest is dropped above.
+pub const DRIVER_EVENTS_MAX: usize = 128;
+/// Time between two tries to get a socket where the system gave none, microseconds.
+pub const SOCKET_AGAIN_US: u64 = 250_000;
 /// Time in which a connection to the upstream must be up, a name resolved included, in microseconds.
 pub const UPSTREAM_CONNECT_US: u64 = 3_000_000;
 /// An upstream connection that says nothing for this long is given up, in microseconds.
@@ -247,6 +260,7 @@ pub const TRUTH_TICKS_MAX: usize = 1024;
 pub const HEARD_MAX: usize = 1 << 16;
 
 const _: () = assert!(WINDOW_ASK_AT < WINDOW_SLOTS);
+const _: () = assert!(RELAY_BACKOFF_US.0 < RELAY_BACKOFF_US.1);
 // A tombstone outlasts the history, so a slot has one entity in it.
 const _: () = assert!(LAG_FRAMES < ARENA_FRAMES);
 const _: () = assert!(PREDICTION_PENDING_MAX >= INPUTS_WINDOW);

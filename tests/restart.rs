@@ -5,80 +5,14 @@
 
 mod rig;
 
-use std::net::{TcpListener, UdpSocket};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rig::Rig;
+use rig::process::{free_tcp, free_udp, origin, relay};
 
 /// Within which everyone shows the truth again.
 const AGAIN: Duration = Duration::from_secs(3);
 const CLIENTS: usize = 20;
-
-/// A child that is killed when the test ends.
-struct Process(Child);
-
-impl Process {
-    fn start(arguments: &[&str]) -> Process {
-        let child = Command::new(env!("CARGO_BIN_EXE_ackline"))
-            .args(arguments)
-            .env_remove("ACKLINE_CONFIG")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        Process(child)
-    }
-
-    /// SIGKILL: nothing is said, nothing is cleaned up.
-    fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Addresses that were free a moment ago.
-fn free_tcp() -> String {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .to_string()
-}
-
-fn free_udp() -> String {
-    UdpSocket::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .to_string()
-}
-
-fn origin(address: &str) -> Process {
-    Process::start(&[
-        "origin",
-        "--scene",
-        "cubes",
-        "--entities",
-        "120",
-        "--hz",
-        "30",
-        "--listen",
-        address,
-    ])
-}
-
-fn relay(upstream: &str, listen: &str) -> Process {
-    let fixed = ["relay", "--shards", "2", "--admin", "127.0.0.1:0"];
-    Process::start(&[&fixed[..], &["--upstream", upstream, "--listen", listen]].concat())
-}
 
 #[test]
 fn threats_79_95_clients_show_the_truth_again_within_three_seconds() {

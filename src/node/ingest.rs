@@ -17,7 +17,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use super::backoff::Backoff;
 use super::fuse::Fuse;
 use super::intake::{Connect, DIRECTIVE_DROPPED, Intake};
 use super::loggate::LogGate;
@@ -25,6 +24,7 @@ use super::metrics::IngestMetrics;
 use super::players::Caller;
 use super::shelf::Shelf;
 use super::status::RelayStatus;
+use crate::backoff::Backoff;
 use crate::limits::{UPSTREAM_BACKOFF_US, UPSTREAM_CONNECT_US, UPSTREAM_SILENCE_US};
 use crate::net::clock::monotonic_us;
 use crate::state::player::PlayerEvent;

@@ -7,7 +7,6 @@
 //! Start with [`relay::RelayHandle`] and [`origin::OriginHandle`]: both run inside any process.
 
 pub mod admin;
-pub mod backoff;
 pub mod catalogue;
 mod clockwork;
 pub mod control;

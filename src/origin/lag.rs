@@ -178,7 +178,11 @@ impl LagCheck {
         }
         let is_between = rewound.next_us.is_some() || rewound.at_rest || rewound.observed_us == r_us;
         if target.sight == Sight::Interpolated && !is_between {
-            return Err(LagRefusal::NotObservedYet);
+            // A playback that ran ahead of its newest tick may show a rest that has just ended.
+            let since_us = r_us.saturating_sub(self.settings.ahead_most_us);
+            if !self.history.rested(&rewound, since_us) {
+                return Err(LagRefusal::NotObservedYet);
+            }
         }
         Ok(rewound)
     }

@@ -6,6 +6,8 @@
     reason = "each test that includes this module uses a part of it, and panics to fail"
 )]
 
+pub mod process;
+
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};

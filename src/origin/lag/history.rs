@@ -101,6 +101,26 @@ impl History {
         class.is_none_or(|class| class.query_critical)
     }
 
+    /// Whether the segment of a pose was at rest in a tick at or after `since_us`, or in the last one before.
+    pub(super) fn rested(&self, pose: &Rewound, since_us: u64) -> bool {
+        let Some(slot) = self.slots.get(&pose.entity).copied() else {
+            return false;
+        };
+        for frame in self.frames.iter().rev() {
+            let record = frame.record(slot);
+            let motion = record
+                .filter(|record| record.entity == pose.entity && record.segment == pose.segment)
+                .and_then(|record| record.motion);
+            if motion.is_some_and(|motion| motion.at_rest && motion.observed_us <= pose.observed_us) {
+                return true;
+            }
+            if frame.server_us < since_us {
+                return false;
+            }
+        }
+        false
+    }
+
     /// Frames held, and entities known.
     pub(super) fn sizes(&self) -> (usize, usize) {
         (self.frames.len(), self.slots.len())

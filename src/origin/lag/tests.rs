@@ -7,6 +7,8 @@ use crate::state::schema::tests::full_schema;
 use crate::state::schema::{Class, Schema};
 use crate::state::update::{Despawn, Spawn};
 
+mod honest;
+
 const TICK: u64 = 50_000;
 /// Moves along x at 10 m/s, observed every tick.
 const RUNNER: u32 = 1;
@@ -83,7 +85,7 @@ fn tick(now_us: u64) -> WorldSample {
     }
     sample.observed.push(running(RUNNER, 0, now_us, 0.0));
     sample.observed.push(running(CLOUD, 0, now_us, 1.0));
-    if now_us % 500_000 == 0 {
+    if now_us.is_multiple_of(500_000) {
         sample.observed.push(running(SPARSE, 0, now_us, 2.0));
     }
     // The teleport is at 1.025 s, which the observation of 1.05 s shows.

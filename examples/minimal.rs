@@ -1,0 +1,56 @@
+//! A client in one file: joins the relay named, prints what it sees once a second, leaves after ten seconds.
+//!
+//! `cargo run --no-default-features --features client-udp --example minimal 127.0.0.1:7000`
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use ackline::client::inbox::ClientEvent;
+use ackline::driver::settings::DriverSettings;
+use ackline::driver::{Driver, DriverEvent};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let relay = std::env::args().nth(1).unwrap_or("127.0.0.1:7000".into());
+    let relay: SocketAddr = relay.parse()?;
+    let begun = Instant::now();
+    let now_us = || begun.elapsed().as_micros() as u64;
+    let mut driver = Driver::new(DriverSettings::new(vec![relay]), now_us())?;
+    let mut told = 0;
+    loop {
+        // A frame of the game: move datagrams, hear what happened, draw.
+        driver.poll(now_us());
+        while let Some(event) = driver.poll_event() {
+            match event {
+                DriverEvent::Session(relay) => println!("in a session with {relay}"),
+                DriverEvent::Client(ClientEvent::World(event)) => println!("it happened: {event:?}"),
+                DriverEvent::Over(_) => return Ok(()),
+                _ => {}
+            }
+        }
+        if begun.elapsed().as_secs() > told {
+            told = begun.elapsed().as_secs();
+            draw(&driver);
+            if told == 10 {
+                driver.leave(now_us());
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Prints the number of entities and where the first one is.
+fn draw(driver: &Driver) {
+    let client = driver.client();
+    let (Some(schema), Some(newest)) = (client.schema(), client.newest()) else {
+        return println!("nothing yet");
+    };
+    let display = client.display();
+    print!("tick {}: {} entities", newest.id, display.live());
+    if let Some((_, record, _)) = display.records().next()
+        && let Some(motion) = record.motion
+    {
+        let [x, y, z] = [0, 1, 2].map(|axis| schema.position[axis].metres(motion.position[axis]));
+        print!(", {} at {x:.2} {y:.2} {z:.2} m", record.entity);
+    }
+    println!();
+}

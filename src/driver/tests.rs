@@ -1,0 +1,126 @@
+//! The driver without a relay that answers, in virtual time: real sockets on loopback, and nobody behind them.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+use super::*;
+use std::net::UdpSocket;
+
+/// Ports that take everything and say nothing.
+fn silent(count: usize) -> (Vec<UdpSocket>, Vec<SocketAddr>) {
+    let sockets: Vec<UdpSocket> = (0..count)
+        .map(|_| UdpSocket::bind("127.0.0.1:0").unwrap())
+        .collect();
+    let addresses = sockets
+        .iter()
+        .map(|socket| socket.local_addr().unwrap())
+        .collect();
+    (sockets, addresses)
+}
+
+/// Polls at 60 frames a second from `from_us`; what was told, with its time in milliseconds.
+fn run(driver: &mut Driver, from_us: u64, seconds: u64) -> Vec<(u64, DriverEvent)> {
+    let mut told = Vec::new();
+    for frame in 0..seconds * 60 {
+        let now_us = from_us + frame * 16_667;
+        driver.poll(now_us);
+        while let Some(event) = driver.poll_event() {
+            told.push((now_us / 1_000, event));
+        }
+    }
+    told
+}
+
+#[test]
+fn a_driver_needs_a_relay_and_takes_so_many() {
+    let refused = |count| {
+        let relays = vec!["127.0.0.1:9".parse().unwrap(); count];
+        let driver = Driver::new(DriverSettings::new(relays), 0);
+        driver.err().map(|error| error.kind())
+    };
+    assert_eq!(refused(0), Some(io::ErrorKind::InvalidInput));
+    assert_eq!(refused(RELAYS_MAX + 1), Some(io::ErrorKind::InvalidInput));
+    assert_eq!((refused(1), refused(RELAYS_MAX)), (None, None));
+}
+
+/// FAULTS 44, 46: relays that do not answer are asked in turn, for ever, with pauses that grow to a bound.
+#[test]
+fn faults_44_46_silent_relays_are_asked_in_turn() {
+    let (_sockets, relays) = silent(3);
+    let settings = DriverSettings::new(relays.clone());
+    let (attempt_ms, most_ms) = (settings.attempt_us / 1_000, settings.backoff_us.1 / 1_000);
+    let mut driver = Driver::new(settings, 0).unwrap();
+    let told = run(&mut driver, 0, 600);
+    let asked: Vec<(u64, SocketAddr)> = told
+        .iter()
+        .filter_map(|(at, event)| match event {
+            DriverEvent::Asking(relay) => Some((*at, *relay)),
+            _ => None,
+        })
+        .collect();
+    for (turn, (_, relay)) in asked.iter().enumerate() {
+        assert_eq!(*relay, relays[turn % 3], "in turn");
+    }
+    let pauses: Vec<u64> = asked
+        .windows(2)
+        .map(|pair| pair[1].0 - pair[0].0 - attempt_ms)
+        .collect();
+    assert!(
+        pauses[0] <= 150 && pauses.iter().all(|pause| *pause <= most_ms + 60),
+        "{pauses:?}"
+    );
+    // A bounded pause is drawn from its upper half.
+    assert!(
+        pauses[10..].iter().all(|pause| *pause >= most_ms / 2),
+        "{pauses:?}"
+    );
+    let failed = told
+        .iter()
+        .filter(|(_, event)| *event == DriverEvent::Failed(Ending::Unanswered));
+    assert_eq!(failed.count() as u64, driver.counts().failed);
+    assert!(asked.len() > 50, "it never gives up: {}", asked.len());
+    assert!(
+        !told
+            .iter()
+            .any(|(_, event)| matches!(event, DriverEvent::Session(_)))
+    );
+}
+
+/// FAULTS 82: what a name is found to be later is asked with the next attempt.
+#[test]
+fn faults_82_other_relays_are_taken_with_the_next_attempt() {
+    let (_sockets, relays) = silent(3);
+    let mut driver = Driver::new(DriverSettings::new(relays[..2].to_vec()), 0).unwrap();
+    run(&mut driver, 0, 1);
+    driver.set_relays(&[]);
+    driver.set_relays(&relays[2..]);
+    let told = run(&mut driver, 1_000_000, 10);
+    let next = told.iter().find_map(|(_, event)| match event {
+        DriverEvent::Asking(relay) => Some(*relay),
+        _ => None,
+    });
+    assert_eq!(next, Some(relays[2]));
+}
+
+/// A game that leaves hears so once, asking or between two attempts, and nothing is asked again.
+#[test]
+fn who_leaves_is_out() {
+    let (_sockets, relays) = silent(2);
+    for seconds in [1, 4] {
+        let mut driver = Driver::new(DriverSettings::new(relays.clone()), 0).unwrap();
+        run(&mut driver, 0, seconds);
+        driver.leave(seconds * 1_000_000);
+        let told = run(&mut driver, seconds * 1_000_000, 60);
+        let over = told
+            .iter()
+            .filter(|(_, event)| *event == DriverEvent::Over(Ending::Left));
+        assert_eq!(over.count(), 1, "{told:?}");
+        assert!(
+            !told
+                .iter()
+                .any(|(_, event)| matches!(event, DriverEvent::Asking(_))),
+            "{told:?}"
+        );
+        assert_eq!(driver.push_input(b"late"), Err(InputError::SessionOver));
+        assert_eq!(driver.next_timer(), u64::MAX);
+    }
+}
