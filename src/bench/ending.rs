@@ -63,9 +63,9 @@ pub fn end_check(
         .then(|| sight.outlook(reader, truth, crate::net::clock::monotonic_us()));
     // What takes somebody away may be in a part that is not here, and without a base of all of the view nothing may say that
     // somebody is gone who came by a snapshot that is no base.
-    let is_told = client
-        .newest()
-        .is_some_and(|newest| newest.is_whole() && newest.view_complete);
+    let newest = client.newest();
+    let is_told = newest.is_some_and(|newest| newest.is_whole() && newest.view_complete);
+    let omits = newest.is_none_or(|newest| newest.omits());
     let sees = |slot: Slot, record: &Record| {
         outlook.as_ref().map_or(Sees::Surely, |outlook| {
             let place = place_of(&frame.schema, record);
@@ -80,7 +80,7 @@ pub fn end_check(
         shown.extend(found.map(|(at, _)| at));
         let Some((_, found)) = found.filter(|(at, found)| sees(*at, found) != Sees::Never) else {
             if !is_told {
-                untold.push((slot, record));
+                untold.push(record);
             } else if lives {
                 check.leaks += 1;
                 check.leak_example = shown_wrongly(&record, frame, "which its view does not allow");
@@ -101,43 +101,44 @@ pub fn end_check(
     let absent = frame
         .records()
         .filter(|(slot, record)| !shown.contains(*slot) && sees(*slot, record) == Sees::Surely);
+    let mut unshown = Vec::new();
     for (_, record) in absent {
-        check.missing += 1;
-        if check.missing_example.is_empty() {
-            check.missing_example = format!(
-                "entity {} is not shown at {}, the origin has it since {}",
-                record.entity,
-                seconds(frame.server_us),
-                seconds(record.born_us)
-            );
+        if omits {
+            unshown.push(*record);
+            continue;
         }
+        check.missing += 1;
+        check.missing_example = unshown_wrongly(record, frame);
     }
-    look_back(&mut check, reader, hints, truth, sight, &untold);
+    look_back(&mut check, reader, truth, sight, (&untold, &unshown));
     check
 }
 
-/// Of those who are shown and should not be, where nothing may have said so yet: who should not have been for all of the
-/// clean time counts as missing, since word of it is.
+/// Of those who are shown and should not be, and of those who are not and should, where nothing may have said so yet: who
+/// was so before the clean time too counts as missing, since word of it is.
 fn look_back(
     check: &mut EndCheck,
     reader: &TruthReader,
-    hints: &mut SlotHints,
     truth: &TruthFrame,
     sight: &mut Sight,
-    untold: &[(Slot, Record)],
+    (untold, unshown): (&[Record], &[Record]),
 ) {
     let then_us = truth.server_us().saturating_sub(CLEAN_US);
     let mut earlier = reader.backwards(truth.stream);
     let Some(then) = earlier.find(|then| then.server_us() <= then_us) else {
         return;
     };
+    let bounded = sight.is_bounded();
     let outlook = sight.outlook(reader, then, crate::net::clock::monotonic_us());
-    for (slot, record) in untold {
-        let is_gone = match hints.place(&then.frame, *slot, record.entity) {
-            Some((at, found)) => {
-                let place = place_of(&then.frame.schema, found);
-                outlook.sees(record.entity, then.frame.tags(at), place) == Sees::Never
-            }
+    let saw = |record: &Record| {
+        let (slot, found) = reader.find(then, record.entity)?;
+        let place = place_of(&then.frame.schema, found);
+        let sees = || outlook.sees(record.entity, then.frame.tags(slot), place);
+        Some(if bounded { sees() } else { Sees::Surely })
+    };
+    for record in untold {
+        let is_gone = match saw(record) {
+            Some(sees) => sees == Sees::Never,
             None => record.born_us <= then_us,
         };
         if is_gone {
@@ -145,6 +146,22 @@ fn look_back(
             check.missing_example = shown_wrongly(record, &truth.frame, "and was gone before the clean time");
         }
     }
+    for record in unshown {
+        if saw(record) == Some(Sees::Surely) {
+            check.missing += 1;
+            check.missing_example = unshown_wrongly(record, &truth.frame);
+        }
+    }
+}
+
+/// Somebody who should be shown, in words.
+fn unshown_wrongly(record: &Record, frame: &Frame) -> String {
+    format!(
+        "entity {} is not shown at {}, the origin has it since {}",
+        record.entity,
+        seconds(frame.server_us),
+        seconds(record.born_us)
+    )
 }
 
 /// Somebody who should not be shown, in words.

@@ -112,6 +112,12 @@ impl Member {
         self.phase == Phase::Running && self.marks.joined
     }
 
+    /// The time of its newest snapshot, server microseconds.
+    #[must_use]
+    pub fn newest_us(&self) -> Option<u64> {
+        self.client.newest().map(|newest| newest.server_us)
+    }
+
     /// True once its view was complete.
     #[must_use]
     pub fn is_complete(&self) -> bool {

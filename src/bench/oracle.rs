@@ -168,8 +168,8 @@ impl Oracle {
             Checked::Never => {}
         }
         self.watch(view, client, newest_us, series);
-        self.settle_suspects(view, newest_us, now_us);
-        self.settle_removals(view, newest_us, now_us);
+        self.settle_suspects(view, newest_us);
+        self.settle_removals(view, newest_us);
         self.decoded = decoded;
     }
 

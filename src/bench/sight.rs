@@ -143,7 +143,8 @@ impl Sight {
         (1 << self.tier) - 1
     }
 
-    /// What the client may know of a frame; `now_us` stands for the time of its publication where that is not known.
+    /// What the client may know of a frame by a snapshot that came at `now_us`: a relay that is late with the frame looks from
+    /// where the camera is by then.
     pub fn outlook(&mut self, reader: &TruthReader, truth: &TruthFrame, now_us: u64) -> Outlook<'_> {
         let server_us = truth.server_us();
         let mut arounds = [None; TOLD_MAX + 1];
@@ -171,7 +172,9 @@ impl Sight {
         let known = self
             .cameras
             .partition_point(|(sent_us, _)| sent_us + CAMERA_LATE_US < at_us);
-        let sent = self.cameras.partition_point(|(sent_us, _)| *sent_us <= at_us);
+        let sent = self
+            .cameras
+            .partition_point(|(sent_us, _)| *sent_us <= now_us.max(at_us));
         // The last that is surely known counts until a later one is.
         let from = known.saturating_sub(1);
         Outlook {

@@ -18,7 +18,7 @@ use super::oracle::{Oracle, OracleCounts};
 use super::series::Series;
 use super::surroundings::{Surroundings, mix};
 use super::tally::Tally;
-use super::truth::TruthLog;
+use super::truth::{TruthFrame, TruthLog};
 use crate::client::settings::ClientSettings;
 use crate::impairment::settings::ImpairmentSettings;
 use crate::net::clock::{monotonic_us, thread_cpu_ns};
@@ -35,6 +35,8 @@ const JUDGE_US: u64 = 300_000;
 const CALM_US: u64 = 1_000_000;
 /// A timer this much late is an overrun, microseconds.
 const OVERRUN_US: u64 = 20_000;
+/// At the end the truth may be this far behind what the relay has sent, microseconds.
+const TRUTH_LATE_US: u64 = 1_000_000;
 /// The longest a thread sleeps.
 const NAP_US: u64 = 5_000;
 /// Sockets read before timers have their turn.
@@ -382,7 +384,23 @@ impl Runner {
         live.cpu_ns.store(thread_cpu_ns(), Ordering::Relaxed);
     }
 
+    /// Waits for the truth of what came last: on a busy host it may be behind the relay.
+    fn wait_for_truth(&mut self) {
+        let shown_us = self.members.iter().filter_map(Member::newest_us).max();
+        let begun_us = monotonic_us();
+        while monotonic_us() < begun_us + TRUTH_LATE_US {
+            let tally = &mut self.around.tally;
+            self.around.oracle.refresh(monotonic_us(), &mut tally.series);
+            let known_us = self.around.oracle.reader().newest().map(TruthFrame::server_us);
+            if self.around.oracle.is_blind() || known_us > shown_us {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     fn finish(mut self, now_us: u64) -> ThreadResult {
+        self.wait_for_truth();
         self.around.oracle.refresh(now_us, &mut self.around.tally.series);
         for member in &mut self.members {
             member.check_end(&mut self.around.oracle);

@@ -137,6 +137,9 @@ impl EventTrail {
     pub fn settle_last(&mut self, hearing: &mut Hearing<'_>) {
         self.begin(hearing);
         self.deliver(hearing);
+        for (_, event) in &self.waiting {
+            note_unknown(event, hearing);
+        }
         self.class(Until::Time(hearing.newest_us), hearing);
     }
 
@@ -172,6 +175,9 @@ impl EventTrail {
                 // One of a time before the stream was joined was published unseen.
                 let joined = hearing.stream.and_then(|stream| hearing.reader.joined(stream));
                 let unseen = joined.is_some_and(|first| event.at_us <= first.server_us());
+                if !unseen {
+                    note_unknown(event, hearing);
+                }
                 self.waiting.pop_front();
                 self.sought = 0;
                 self.counts.unknown += u64::from(!unseen);
@@ -309,6 +315,21 @@ impl EventTrail {
         counts.unknown += self.waiting.len() as u64;
         self.waiting.clear();
         counts
+    }
+}
+
+#[cold]
+fn note_unknown(event: &Event, hearing: &mut Hearing<'_>) {
+    if hearing.examples.len() < EXAMPLES_MAX {
+        let (client, newest_us) = (hearing.client, hearing.newest_us);
+        let truth_us = hearing.reader.newest().map_or(0, TruthFrame::server_us);
+        let about = event
+            .entity
+            .map_or("nobody".to_owned(), |entity| entity.to_string());
+        hearing.examples.push(format!(
+            "client {client}: an event of {} us about {about} was told by {newest_us} us and is in no tick of the origin's until {truth_us} us",
+            event.at_us
+        ));
     }
 }
 

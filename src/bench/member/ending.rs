@@ -21,8 +21,8 @@ impl Member {
         around.tally.retire(&self.client);
         let newest_us = self.client.newest().map_or(0, |newest| newest.server_us);
         let Surroundings { oracle, tally, .. } = around;
-        oracle.settle_suspects(&mut self.view, u64::MAX, now_us);
-        oracle.settle_removals_last(&mut self.view, newest_us, now_us);
+        oracle.settle_suspects(&mut self.view, u64::MAX);
+        oracle.settle_removals_last(&mut self.view, newest_us);
         oracle.watch_last(&mut self.view, newest_us, &mut tally.series);
         tally.players.add(&self.player.finish(&self.client, last));
         tally.events.add(&self.view.trail.finish(log_end));

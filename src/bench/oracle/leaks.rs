@@ -37,6 +37,8 @@ struct Suspect {
     seen: Seen,
     /// The newest snapshot then, server microseconds.
     newest_us: u64,
+    /// When it came, on this host's clock.
+    came_us: u64,
 }
 
 /// The suspects of one client, oldest first.
@@ -71,6 +73,7 @@ impl Suspects {
                 tier: record.tier,
                 seen: Seen::Time(server_us),
                 newest_us: part.newest_us,
+                came_us: part.now_us,
             });
         }
     }
@@ -107,10 +110,11 @@ impl Oracle {
                     tier: record.tier,
                     seen,
                     newest_us: part.newest_us,
+                    came_us: part.now_us,
                 });
             }
         }
-        self.keep_suspects(view, before, part.now_us);
+        self.keep_suspects(view, before);
     }
 
     /// Looks for entities that the client shows and may not know of, while its newest snapshot is whole and made on a base
@@ -142,21 +146,22 @@ impl Oracle {
                     tier: record.tier,
                     seen: Seen::Span(truth.number),
                     newest_us: newest.server_us,
+                    came_us: now_us,
                 });
             }
         }
-        self.keep_suspects(view, before, now_us);
+        self.keep_suspects(view, before);
     }
 
     /// Of the suspects from place `from` on, keeps those that a second look does not clear; all beyond the bound are
     /// counted.
-    fn keep_suspects(&mut self, view: &mut View, from: usize, now_us: u64) {
+    fn keep_suspects(&mut self, view: &mut View, from: usize) {
         let client = view.client;
         let View { suspects, sight, .. } = view;
         let mut kept = from;
         for index in from..suspects.list.len() {
             let suspect = suspects.list[index];
-            if is_hidden(&self.reader, &mut self.hints, sight, &suspect, None, now_us) == Some(true) {
+            if is_hidden(&self.reader, &mut self.hints, sight, &suspect, None) == Some(true) {
                 suspects.list[kept] = suspect;
                 kept += 1;
             }
@@ -170,7 +175,7 @@ impl Oracle {
     }
 
     /// Judges the suspects whose time has come, and all when another view was told.
-    pub fn settle_suspects(&mut self, view: &mut View, newest_us: u64, now_us: u64) {
+    pub fn settle_suspects(&mut self, view: &mut View, newest_us: u64) {
         if view.suspects.list.is_empty() {
             return;
         }
@@ -187,7 +192,7 @@ impl Oracle {
         let mut kept = 0;
         for index in 0..suspects.list.len() {
             let mut suspect = suspects.list[index];
-            let hidden = is_hidden(&self.reader, &mut self.hints, sight, &suspect, stream, now_us);
+            let hidden = is_hidden(&self.reader, &mut self.hints, sight, &suspect, stream);
             match (hidden, is_over(&suspect)) {
                 (Some(true), true) => {
                     self.count_leak(client, &suspect);
@@ -235,7 +240,6 @@ fn is_hidden(
     sight: &mut Sight,
     suspect: &Suspect,
     stream: Option<u32>,
-    now_us: u64,
 ) -> Option<bool> {
     let (truth, span_us) = match suspect.seen {
         Seen::Frame(number) => (reader.numbered(number)?, 0),
@@ -248,7 +252,7 @@ fn is_hidden(
         .map_while(|number| reader.numbered(number))
         .take_while(|before| before.stream == truth.stream && before.server_us() >= oldest_us);
     for truth in span {
-        if !is_hidden_at(reader, hints, sight, suspect, truth, now_us) {
+        if !is_hidden_at(reader, hints, sight, suspect, truth) {
             return Some(false);
         }
     }
@@ -261,7 +265,6 @@ fn is_hidden_at(
     sight: &mut Sight,
     suspect: &Suspect,
     truth: &TruthFrame,
-    now_us: u64,
 ) -> bool {
     let Some((at, _)) = hints.place(&truth.frame, suspect.slot, suspect.entity) else {
         // It was not alive then: it is judged by the frames in which it was.
@@ -273,7 +276,7 @@ fn is_hidden_at(
         let Some(centre) = reader.numbered(truth.number.saturating_sub(own_lag)) else {
             break;
         };
-        let outlook = sight.outlook(reader, centre, now_us);
+        let outlook = sight.outlook(reader, centre, suspect.came_us);
         for lag in 0..=entity_lag {
             let before = reader.numbered(truth.number.saturating_sub(lag));
             let record = before.and_then(|before| hints.record(&before.frame, suspect.slot, suspect.entity));

@@ -28,6 +28,7 @@ struct Unexplained {
     /// The truth's frame of the snapshot that told of it.
     number: u64,
     server_us: u64,
+    came_us: u64,
 }
 
 /// The removals of one client that no view explains yet, oldest first.
@@ -84,6 +85,7 @@ impl Oracle {
                 absence,
                 number,
                 server_us: truth.server_us(),
+                came_us: now_us,
             };
             if !is_wrong(&outlook, &mut self.hints, truth, &removal) {
                 continue;
@@ -101,17 +103,17 @@ impl Oracle {
     }
 
     /// Judges the removals whose time has come, and all when another view was told.
-    pub(super) fn settle_removals(&mut self, view: &mut View, newest_us: u64, now_us: u64) {
-        self.judge_removals(view, newest_us, HEARD_WITHIN_US, now_us);
+    pub(super) fn settle_removals(&mut self, view: &mut View, newest_us: u64) {
+        self.judge_removals(view, newest_us, HEARD_WITHIN_US);
     }
 
     /// The session ends: judges all but the last ones.
-    pub fn settle_removals_last(&mut self, view: &mut View, newest_us: u64, now_us: u64) {
-        self.judge_removals(view, newest_us, UNDER_WAY_US, now_us);
+    pub fn settle_removals_last(&mut self, view: &mut View, newest_us: u64) {
+        self.judge_removals(view, newest_us, UNDER_WAY_US);
         view.removals.clear();
     }
 
-    fn judge_removals(&mut self, view: &mut View, newest_us: u64, within_us: u64, now_us: u64) {
+    fn judge_removals(&mut self, view: &mut View, newest_us: u64, within_us: u64) {
         let client = view.client;
         let View { removals, sight, .. } = view;
         let told = sight.told_times();
@@ -125,7 +127,7 @@ impl Oracle {
             let Some(truth) = self.reader.numbered(removal.number) else {
                 return false;
             };
-            let outlook = sight.outlook(&self.reader, truth, now_us);
+            let outlook = sight.outlook(&self.reader, truth, removal.came_us);
             let wrong = is_wrong(&outlook, &mut self.hints, truth, removal);
             if wrong && is_over(removal) {
                 count(&mut self.counts, client, removal);

@@ -41,7 +41,7 @@ fn joined(places: [u32; 3], assigned: Assigned) -> (Pair, Judge, World) {
 }
 
 fn leaks(judge: &mut Judge) -> u64 {
-    judge.oracle.settle_suspects(&mut judge.view, u64::MAX, 0);
+    judge.oracle.settle_suspects(&mut judge.view, u64::MAX);
     judge.oracle.counts().leaks
 }
 
@@ -197,7 +197,7 @@ fn a_removal_waits_for_the_view_that_explains_it() {
         judge
     };
     let wrong = |judge: &mut Judge, newest_us: u64| {
-        judge.oracle.settle_removals_last(&mut judge.view, newest_us, 0);
+        judge.oracle.settle_removals_last(&mut judge.view, newest_us);
         judge.oracle.counts().mismatches
     };
     assert_eq!(wrong(&mut hidden(), 1_649_999), 0, "it may be under way");
@@ -207,7 +207,7 @@ fn a_removal_waits_for_the_view_that_explains_it() {
     assert_eq!(judge.oracle.counts().examples, [told]);
     let mut judge = hidden();
     judge.view.sight.tell(1, 900_000, assigned);
-    judge.oracle.settle_removals(&mut judge.view, 900_000, 0);
+    judge.oracle.settle_removals(&mut judge.view, 900_000);
     assert_eq!(wrong(&mut judge, u64::MAX), 0, "told a quarter of a second later");
 }
 
