@@ -343,7 +343,7 @@ fn every_required_number_has_a_row() {
             number = heading.split('.').next().and_then(|number| number.parse().ok());
         } else if let (Some(areas), Some(number)) = (line.strip_prefix("- Area: "), number) {
             let areas = areas.split('|').next().unwrap();
-            let ours = ["window", "decoder", "protocol", "AOI"];
+            let ours = ["window", "decoder", "protocol", "AOI", "interp", "clock"];
             if areas.split('/').any(|area| ours.contains(&area.trim())) {
                 entries.insert(("FAULTS", number));
             }

@@ -3,7 +3,8 @@
 //! The walk of a datagram: [`Client::receive`](session::Client::receive) opens it (`link`), reads its blocks
 //! (`down`), judges and takes its snapshot (`replica`: window, tables, [`display`]), hands its messages to the
 //! `inbox`. The walk up: [`Client::poll_transmit`](session::Client::poll_transmit) says everything that is
-//! held and refused, the [`inputs`] the relay lacks and where the [`camera`] is, in every packet.
+//! held and refused, the [`inputs`] the relay lacks and where the [`camera`] is, in every packet. What a game draws of
+//! all that is [`playback`].
 //!
 //! [`prediction`] is what a game may put on top: its own entity moves at once.
 //!

@@ -116,8 +116,8 @@ pub(super) struct Replica {
     stream: Option<Box<Stream>>,
     /// The newest state of the client's own entity in this stream.
     owner: Option<OwnerState>,
-    /// The snapshot whose part was taken last.
-    taken: Option<Tick>,
+    /// The snapshot whose part was taken last, and its frame time.
+    taken: Option<(Tick, u64)>,
     /// The stream that the session epoch is of.
     epoch_stream: u32,
     /// The session epoch in which a digest differed.
@@ -192,8 +192,8 @@ impl Replica {
         self.stale
     }
 
-    /// The snapshot whose part was taken last.
-    pub(super) fn taken(&self) -> Option<Tick> {
+    /// The snapshot whose part was taken last, and its frame time.
+    pub(super) fn taken(&self) -> Option<(Tick, u64)> {
         self.taken
     }
 
@@ -332,7 +332,7 @@ impl Replica {
             current,
             whole,
         } = self.arrivals.note(header, now_us);
-        self.taken = Some(header.id);
+        self.taken = Some((header.id, header.server_us));
         statistics.count_part(admission, newer, current);
         let shut_out = header.candidate && !admission.is_stored() && self.window.is_full();
         statistics.parts_window_full += u64::from(shut_out);

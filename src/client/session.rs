@@ -29,6 +29,8 @@ use super::refusal::{Refusal, RefusalCounts};
 use super::replica::{Replica, Stream};
 use super::settings::ClientSettings;
 use super::statistics::Statistics;
+use crate::limits::RECORD_REQUESTS_MAX;
+use crate::state::entity::Entity;
 use crate::window::receive::Admission;
 use crate::wire::bytes::ByteReader;
 use crate::wire::handshake::{
@@ -116,6 +118,8 @@ pub struct Client {
     inbox: Inbox,
     inputs: Inputs,
     camera: Camera,
+    /// Whose complete records the game wants.
+    wanted: Vec<(u32, u32)>,
     report: Report,
     refusals: RefusalCounts,
     statistics: Statistics,
@@ -136,6 +140,7 @@ impl Client {
             inbox: Inbox::default(),
             inputs: Inputs::new(),
             camera: Camera::default(),
+            wanted: Vec::with_capacity(RECORD_REQUESTS_MAX),
             report: Report::default(),
             refusals: RefusalCounts::default(),
             statistics: Statistics::default(),
@@ -385,6 +390,15 @@ impl Client {
     pub fn request_full_state(&mut self, now_us: u64) {
         self.replica.refuse(RefuseReason::Requested);
         self.note_news(now_us);
+    }
+
+    /// Asks for the complete records of entities whose state is missing, in every report until this is called again; the
+    /// first few alone, and after those that events wait for (SPEC CTL2, ENT2).
+    pub fn want_records(&mut self, entities: impl IntoIterator<Item = Entity>) {
+        self.wanted.clear();
+        let wanted = entities.into_iter().take(RECORD_REQUESTS_MAX);
+        self.wanted
+            .extend(wanted.map(|entity| (entity.id, entity.generation)));
     }
 
     /// The next event for the game.

@@ -8,6 +8,7 @@ mod faults;
 mod handshake;
 mod hostile;
 mod network;
+mod playback;
 mod player;
 mod relay;
 mod tables;

@@ -26,8 +26,8 @@
 //!
 //! Decisions. A frame longer than R is no frame of a playback: whoever drew it stood still (a suspended machine, a hidden
 //! tab), and it takes the explicit path. A shorter one is walked in steps, as the rules are made for frames of milliseconds.
-//! Where an anchor would gain less than a period, far from the target as r may be, playback goes on: what arrives is that
-//! late, and a jump would not make it younger.
+//! An anchor further than R from the target would have to be left at once (SPEC PLY6): it is waited for a better one, so that
+//! what was old when it came makes no chain of small jumps.
 
 #![deny(
     clippy::indexing_slicing,
@@ -186,7 +186,7 @@ impl PlaybackClock {
             self.wait(WaitReason::FrameTooLong, tell);
         }
         if self.mode == ClockMode::Waiting {
-            return self.try_anchor(end_us, inputs, tell);
+            return self.try_anchor(settings, end_us, inputs, tell);
         }
         let steps = inputs.passed_us.div_ceil(settings.step_us.max(1)).max(1);
         let mut left_us = inputs.passed_us;
@@ -226,13 +226,11 @@ impl PlaybackClock {
         } else if !inputs.timeline.has_left(r_us) {
             Some(WaitReason::LeftLost)
         } else {
-            let gains = anchor(Some(r_us), target_us, inputs.timeline)
-                .is_none_or(|to_us| to_us - r_us >= inputs.period_us);
-            (too_far && gains).then_some(WaitReason::TooFar)
+            too_far.then_some(WaitReason::TooFar)
         };
         if let Some(reason) = reason {
             self.wait(reason, tell);
-            self.try_anchor(estimate_us, inputs, tell);
+            self.try_anchor(settings, estimate_us, inputs, tell);
             return;
         }
         match self.mode {
@@ -298,12 +296,14 @@ impl PlaybackClock {
     /// Leaves Waiting where two snapshots allow it (SPEC PLY5).
     fn try_anchor(
         &mut self,
+        settings: &PlaybackSettings,
         estimate_us: u64,
         inputs: &FrameInputs<'_>,
         tell: &mut impl FnMut(Transition),
     ) -> bool {
         let target_us = estimate_us.saturating_sub(inputs.delay_us);
-        let Some(to_us) = anchor(self.r_us, target_us, inputs.timeline) else {
+        let near = |to_us: &u64| target_us.abs_diff(*to_us) <= settings.reanchor_us;
+        let Some(to_us) = anchor(self.r_us, target_us, inputs.timeline).filter(near) else {
             return false;
         };
         self.generation = self.generation.wrapping_add(1);

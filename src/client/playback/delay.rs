@@ -115,7 +115,7 @@ impl AdaptiveDelay {
     pub fn advance(&mut self, settings: &PlaybackSettings, now_us: u64, slowest_us: u64) {
         let due = self
             .looked_us
-            .is_none_or(|looked| now_us.saturating_sub(looked) >= settings.delay_look_us);
+            .is_none_or(|looked| now_us.abs_diff(looked) >= settings.delay_look_us);
         if due {
             self.looked_us = Some(now_us);
             self.period_us = self.measured_period_us();

@@ -110,13 +110,26 @@ impl Scene<'_> {
             return Some(answer(pose, sample_us, mode, mode != PoseMode::Stale));
         }
         let observed_us = left.motion.observed_us;
-        let most_us = if self.measure.has_velocity() { allowance_us } else { 0 };
+        let most_us = if self.measure.has_velocity() {
+            allowance_us
+        } else {
+            0
+        };
         let ahead_us = self.r_us.saturating_sub(observed_us);
         let valid = ahead_us <= most_us;
         let ahead_us = ahead_us.min(most_us);
-        let mode = if valid { PoseMode::Extrapolated } else { PoseMode::Stale };
+        let mode = if valid {
+            PoseMode::Extrapolated
+        } else {
+            PoseMode::Stale
+        };
         let pose = self.ahead(&left, ahead_us);
-        Some(answer(Some(pose), observed_us.saturating_add(ahead_us), mode, valid))
+        Some(answer(
+            Some(pose),
+            observed_us.saturating_add(ahead_us),
+            mode,
+            valid,
+        ))
     }
 
     /// Between two observations of one segment.
@@ -135,7 +148,10 @@ impl Scene<'_> {
         let seconds = whole_us / 1e6;
         let (a, b) = (self.measure.pose(&left.motion), self.measure.pose(&right.motion));
         let position = if self.blend == PositionBlend::Hermite && self.measure.has_velocity() {
-            let (from, to) = (self.measure.velocity(&left.motion), self.measure.velocity(&right.motion));
+            let (from, to) = (
+                self.measure.velocity(&left.motion),
+                self.measure.velocity(&right.motion),
+            );
             pose::hermite(a.position, from, b.position, to, seconds, t)
         } else {
             pose::line(a.position, b.position, t)
@@ -165,7 +181,9 @@ impl Scene<'_> {
     /// A rest with nothing after it: its mode at r, and until when its pose counts. A rest whose end is known without what
     /// came after it is good for E_e more, as any last observation is.
     fn rest(&self, left: &Observed, rested_until_us: Option<u64>, allowance_us: u64) -> (PoseMode, u64) {
-        let known_us = rested_until_us.unwrap_or(self.latest_us).max(left.motion.observed_us);
+        let known_us = rested_until_us
+            .unwrap_or(self.latest_us)
+            .max(left.motion.observed_us);
         let until_us = known_us.saturating_add(allowance_us);
         let mode = match rested_until_us {
             _ if self.r_us > until_us => PoseMode::Stale,
@@ -175,3 +193,6 @@ impl Scene<'_> {
         (mode, until_us)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -104,7 +104,11 @@ impl History {
             if known.segment == observed.segment {
                 // An observation does not change, but what it saw may rest since.
                 known.motion.at_rest |= observed.motion.at_rest;
-            } else if self.segments.back().is_some_and(|newest| newest.id == observed.segment) {
+            } else if self
+                .segments
+                .back()
+                .is_some_and(|newest| newest.id == observed.segment)
+            {
                 *known = observed;
             }
             return;
@@ -158,7 +162,10 @@ impl History {
     /// The segment of `r_us`: the last that began by then, or the first there is.
     #[must_use]
     pub fn segment_at(&self, r_us: u64) -> Option<Segment> {
-        let begun = self.segments.iter().take_while(|segment| segment.start_us <= r_us);
+        let begun = self
+            .segments
+            .iter()
+            .take_while(|segment| segment.start_us <= r_us);
         begun.last().or_else(|| self.segments.front()).copied()
     }
 
@@ -171,7 +178,11 @@ impl History {
             left: None,
             right: None,
         };
-        for observed in self.observed.iter().filter(|observed| observed.segment == segment.id) {
+        for observed in self
+            .observed
+            .iter()
+            .filter(|observed| observed.segment == segment.id)
+        {
             if observed.motion.observed_us <= r_us {
                 around.left = Some(*observed);
             } else {
@@ -186,7 +197,12 @@ impl History {
     #[must_use]
     pub fn lacks_state(&self) -> bool {
         let newest = self.segments.back();
-        newest.is_some_and(|segment| !self.observed.iter().any(|observed| observed.segment == segment.id))
+        newest.is_some_and(|segment| {
+            !self
+                .observed
+                .iter()
+                .any(|observed| observed.segment == segment.id)
+        })
     }
 
     /// When the first observation was made.

@@ -9,8 +9,8 @@ pub struct Pose {
     pub rotation: [f64; 4],
 }
 
-/// Arcs longer than this, as a turn in radians, are ambiguous: 150 degrees.
-const AMBIGUOUS: f64 = 5.0 * core::f64::consts::PI / 6.0;
+/// Arcs longer than this, as a turn in radians, are ambiguous: 140 degrees.
+const AMBIGUOUS: f64 = 7.0 * core::f64::consts::PI / 9.0;
 
 /// The point at `t` in 0..=1 of the line from `a` to `b`. Both ends are met exactly.
 #[must_use]
@@ -35,11 +35,21 @@ pub fn hermite(a: [f64; 3], from: [f64; 3], b: [f64; 3], to: [f64; 3], seconds: 
     if t <= 0.0 || seconds <= 0.0 {
         return a;
     }
-    let slopes = zip(zip(a, b, |a, b| (a, b)), zip(from, to, |m, n| (m, n)), |ends, speeds| (ends, speeds));
+    let slopes = zip(
+        zip(a, b, |a, b| (a, b)),
+        zip(from, to, |m, n| (m, n)),
+        |ends, speeds| (ends, speeds),
+    );
     slopes.map(|((a, b), (from, to))| {
         let whole = b - a;
         // Slopes over the unit interval, as multiples of the whole way.
-        let share = |speed: f64| if whole == 0.0 { 0.0 } else { (speed * seconds / whole).clamp(0.0, 3.0) };
+        let share = |speed: f64| {
+            if whole == 0.0 {
+                0.0
+            } else {
+                (speed * seconds / whole).clamp(0.0, 3.0)
+            }
+        };
         let (m, n) = (share(from), share(to));
         let (t2, t3) = (t * t, t * t * t);
         let way = 3.0 * t2 - 2.0 * t3 + m * (t3 - 2.0 * t2 + t) + n * (t3 - t2);
@@ -50,7 +60,7 @@ pub fn hermite(a: [f64; 3], from: [f64; 3], b: [f64; 3], to: [f64; 3], seconds: 
 /// The rotation at `t` in 0..=1 of the arc from `a` to `b`, the shortest one: q and -q are one rotation (SPEC ENT1).
 ///
 /// `turn` is how the body turned on the way by its angular velocity, a rotation vector in radians. It decides where the
-/// shortest arc is more than 150 degrees and leads against it: near half a turn an observation alone does not say which way
+/// shortest arc is more than 140 degrees and leads against it: near half a turn an observation alone does not say which way
 /// it went (FAULTS 98). Without angular velocity (zero) the shortest arc is taken, so a body that turns by more than half
 /// a turn between two observations is shown turning back.
 #[must_use]
@@ -59,7 +69,11 @@ pub fn arc(a: [f64; 4], b: [f64; 4], turn: [f64; 3], t: f64) -> [f64; 4] {
         return b;
     }
     let dot: f64 = zip(a, b, |a, b| a * b).iter().sum();
-    let (mut b, mut dot) = if dot < 0.0 { (b.map(|c| -c), -dot) } else { (b, dot) };
+    let (mut b, mut dot) = if dot < 0.0 {
+        (b.map(|c| -c), -dot)
+    } else {
+        (b, dot)
+    };
     // The shortest arc turns by 2 acos(dot).
     if dot < (AMBIGUOUS / 2.0).cos() && leads_against(a, b, turn) {
         (b, dot) = (b.map(|c| -c), -dot);
@@ -106,15 +120,17 @@ fn conjugate([x, y, z, w]: [f64; 4]) -> [f64; 4] {
 
 fn unit(q: [f64; 4]) -> [f64; 4] {
     let length = q.iter().map(|c| c * c).sum::<f64>().sqrt();
-    if length > 1e-9 { q.map(|c| c / length) } else { [0.0, 0.0, 0.0, 1.0] }
+    if length > 1e-9 {
+        q.map(|c| c / length)
+    } else {
+        [0.0, 0.0, 0.0, 1.0]
+    }
 }
 
 /// Two arrays, pair by pair.
 fn zip<A: Copy, B: Copy, C, const N: usize>(a: [A; N], b: [B; N], join: impl Fn(A, B) -> C) -> [C; N] {
-    let mut pairs = a.into_iter().zip(b);
-    core::array::from_fn(|_| {
-        // Both have N members.
-        let (a, b) = pairs.next().unwrap_or_else(|| unreachable!());
-        join(a, b)
-    })
+    core::array::from_fn(|index| join(a[index], b[index]))
 }
+
+#[cfg(test)]
+mod tests;

@@ -100,7 +100,11 @@ impl Smoother {
 
     /// The entity's rate tier: its window is at least the tier's period (SPEC CTL5).
     pub fn set_tier(&mut self, base_tick_us: u64, tier: u8) {
-        self.least_us = if tier == 0 { 0 } else { tier_period_us(base_tick_us, tier) };
+        self.least_us = if tier == 0 {
+            0
+        } else {
+            tier_period_us(base_tick_us, tier)
+        };
     }
 
     /// The window in use, microseconds.
@@ -136,3 +140,6 @@ impl Smoother {
         self.target
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,7 +47,13 @@ impl Client {
     /// The snapshot of which the last receive took a part, if it did.
     #[must_use]
     pub fn decoded_of(&self) -> Option<Tick> {
-        self.replica.taken()
+        self.replica.taken().map(|(id, _)| id)
+    }
+
+    /// The frame time of that snapshot, server microseconds.
+    #[must_use]
+    pub fn decoded_at_us(&self) -> Option<u64> {
+        self.replica.taken().map(|(_, server_us)| server_us)
     }
 
     /// The tables held as baselines, in no order.

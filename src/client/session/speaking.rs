@@ -11,6 +11,7 @@ use super::{Client, Phase};
 use crate::client::camera::CameraError;
 use crate::client::inbox::Ending;
 use crate::client::inputs::InputError;
+use crate::limits::RECORD_REQUESTS_MAX;
 use crate::wire::bytes::ByteWriter;
 use crate::wire::payload::{self, CloseReason};
 
@@ -109,6 +110,11 @@ impl Client {
         report.next_message = self.inbox.next_message();
         self.inbox
             .requests(self.replica.display(), now_us, &mut report.requests);
+        for wanted in &self.wanted {
+            if report.requests.len() < RECORD_REQUESTS_MAX && !report.requests.contains(wanted) {
+                report.requests.push(*wanted);
+            }
+        }
         self.refusals.tell(&mut report.rejected);
         let camera = self.camera.quantised();
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
