@@ -133,6 +133,8 @@ fn sessions_come_in_pages_and_by_id() {
         (status, found[0]["connection"].as_str()),
         (200, Some(one.as_str()))
     );
+    let seen = (found[0]["view"].as_str(), found[0]["view_tags"].as_str());
+    assert_eq!(seen, (Some("whole"), Some("ffffffff")), "as the relay is set");
     assert_eq!(ask(admin, "GET", "/sessions?connection=0").0, 404);
     assert_eq!(ask(admin, "GET", "/sessions?connection=xyz").0, 400);
     assert_eq!(ask(admin, "GET", "/sessions?limit=many").0, 400);
