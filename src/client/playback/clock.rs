@@ -327,4 +327,5 @@ fn anchor(r_us: Option<u64>, target_us: u64, timeline: &Timeline) -> Option<u64>
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 mod tests;

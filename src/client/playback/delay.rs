@@ -176,6 +176,7 @@ pub fn target_us(settings: &PlaybackSettings, period_us: u64, gap_us: u64) -> u6
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 mod tests {
     use super::*;
     use crate::client::playback::tests::vectors::{micros, vector};
