@@ -31,6 +31,8 @@ fn plan(trace: &str, link: ImpairmentSettings) -> Plan {
         seed: 1,
         view: None,
         budget_bytes_per_s: None,
+        render_fps: None,
+        plot: None,
         input_hz: 0.0,
         thresholds: vec!["mismatches==0".to_owned(), "records_checked>100".to_owned()],
     }

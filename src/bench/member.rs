@@ -15,6 +15,7 @@ use super::series::Series;
 use super::surroundings::{Surroundings, mix, open_socket, send};
 use super::trail::{EventTrail, Hearing};
 use super::view::View;
+use super::viewer::Viewer;
 use crate::client::inbox::ClientEvent;
 use crate::client::session::{Client, SessionState};
 use crate::impairment::link::Link;
@@ -54,6 +55,7 @@ pub struct Member {
     view: View,
     watched: bool,
     player: Player,
+    viewer: Option<Viewer>,
     links: Option<(Link, Link)>,
     phase: Phase,
     heard_us: u64,
@@ -89,6 +91,7 @@ impl Member {
             view: View::new(index, watched),
             watched,
             player: Player::new(seed, around.input_hz),
+            viewer: viewer(index, around),
             links,
             phase: Phase::Waiting(start_us),
             heard_us: start_us,
@@ -147,7 +150,9 @@ impl Member {
                 } else {
                     u64::MAX
                 };
-                self.client.next_timer().min(patience).min(play).min(links)
+                let draw = self.viewer.as_ref().map_or(u64::MAX, Viewer::due_us);
+                let due_us = self.client.next_timer().min(patience).min(play).min(links);
+                due_us.min(draw)
             }
             Phase::Leaving => self.client.next_timer().min(links),
         }
@@ -212,6 +217,7 @@ impl Member {
         }
         self.take_links(now_us, around);
         self.play(now_us, around);
+        self.draw(now_us, around);
         self.speak(now_us, around);
         self.hear_events(now_us, around);
         self.look_at_session(now_us, around);
@@ -221,9 +227,27 @@ impl Member {
     fn play(&mut self, now_us: u64, around: &mut Surroundings) {
         if self.phase == Phase::Running && self.is_in_session() && self.marks.joined {
             let (reader, sight) = (around.oracle.reader(), &mut self.view.sight);
-            self.player
+            let pushed = self
+                .player
                 .turn(now_us, around.clean_us, &mut self.client, sight, reader);
+            if let (Some(viewer), Some(number)) = (&mut self.viewer, pushed) {
+                viewer.pushed(number, now_us);
+            }
         }
+    }
+
+    /// Draws a frame, if one is due.
+    fn draw(&mut self, now_us: u64, around: &mut Surroundings) {
+        let Some(viewer) = &mut self.viewer else { return };
+        let Surroundings {
+            oracle,
+            tally,
+            clean_us,
+            ..
+        } = around;
+        let truth = self.view.truth_stream.map(|stream| (oracle.reader(), stream));
+        let measures = now_us < *clean_us;
+        viewer.turn(now_us, &self.client, truth, measures, &mut tally.series);
     }
 
     fn begin(&mut self, now_us: u64, around: &mut Surroundings) {
@@ -236,6 +260,7 @@ impl Member {
         self.client = Client::new(settings, nonce, now_us);
         self.view = View::new(self.index, self.watched);
         self.player = Player::new(self.seed, around.input_hz);
+        self.viewer = viewer(self.index, around);
         self.phase = Phase::Running;
         (self.heard_us, self.refused) = (now_us, false);
         self.shown_us = None;
@@ -300,6 +325,9 @@ impl Member {
         tally.bytes += datagram.len() as u64;
         tally.series.record(Series::PacketBytes, datagram.len() as u64);
         self.client.receive(now_us, datagram);
+        if let Some(viewer) = &mut self.viewer {
+            viewer.receive(&self.client, now_us);
+        }
         if let Some(part) = self.marks.note(self.client.statistics(), tally) {
             self.shown(part, around);
         }
@@ -451,3 +479,8 @@ impl Member {
 }
 
 mod ending;
+
+/// What draws for the client of this number, where clients draw; the first one's picture is plotted.
+fn viewer(index: u32, around: &Surroundings) -> Option<Viewer> {
+    around.render_fps.map(|fps| Viewer::new(fps, index == 0))
+}

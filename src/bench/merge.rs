@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use super::report::{Inputs, LinkFigures, Reasons, Relay, Report, Spread};
 use super::series::SeriesSet;
+use super::viewer::counts::Render;
 
 /// Adds reports into one, in order.
 ///
@@ -112,6 +113,13 @@ fn sum_known(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 }
 
 fn add(sum: &mut Report, report: &Report) {
+    if let (Some(mine), Some(theirs)) = (&sum.render, &report.render) {
+        let mut counts = mine.counts;
+        counts.add(&theirs.counts);
+        sum.render = Some(Render::of(mine.fps.max(theirs.fps), counts));
+    } else if sum.render.is_none() {
+        sum.render.clone_from(&report.render);
+    }
     sum.seconds = sum.seconds.max(report.seconds);
     for (known, other) in [(&mut sum.scene, &report.scene), (&mut sum.view, &report.view)] {
         if known != other {

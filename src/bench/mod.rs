@@ -36,3 +36,4 @@ pub mod trail;
 pub mod truth;
 pub mod verdict;
 pub mod view;
+pub mod viewer;

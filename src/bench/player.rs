@@ -110,7 +110,7 @@ impl Player {
         input_us.min(camera_us)
     }
 
-    /// Does what is due in a session that has begun.
+    /// Does what is due in a session that has begun; the number of an input that was pushed.
     pub fn turn(
         &mut self,
         now_us: u64,
@@ -118,18 +118,20 @@ impl Player {
         client: &mut Client,
         sight: &mut Sight,
         reader: &TruthReader,
-    ) {
-        self.push_inputs(now_us, until_us, client);
+    ) -> Option<u32> {
+        let pushed = self.push_inputs(now_us, until_us, client);
         if now_us >= self.camera_us {
             self.camera_us = now_us + CAMERA_EVERY_US;
             self.move_camera(now_us, client, sight, reader);
         }
+        pushed
     }
 
-    fn push_inputs(&mut self, now_us: u64, until_us: u64, client: &mut Client) {
-        let Some(every_us) = self.every_us else { return };
+    /// The number of an input that was pushed.
+    fn push_inputs(&mut self, now_us: u64, until_us: u64, client: &mut Client) -> Option<u32> {
+        let every_us = self.every_us?;
         if now_us < self.next_us || now_us >= until_us {
-            return;
+            return None;
         }
         // Who is late pushes one, as a game that missed a frame does.
         let late_us = now_us - self.next_us;
@@ -146,7 +148,9 @@ impl Player {
                 self.unanswered.pop_front();
             }
             self.unanswered.push_back((number, now_us));
+            return Some(number);
         }
+        None
     }
 
     /// Moves the camera of a client that may.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::series::{Buckets, STARVATION_BY_TIER, Series, SeriesSet};
+use super::viewer::counts::Render;
 
 /// A count by reason.
 pub type Reasons = BTreeMap<String, u64>;
@@ -102,7 +103,7 @@ pub struct Report {
     /// What the relay used.
     pub relay: Relay,
     /// Playback, when rendering was asked for.
-    pub render: Option<serde_json::Value>,
+    pub render: Option<Render>,
     /// Attacks, when they were asked for.
     pub attacks: Vec<serde_json::Value>,
     /// The bench itself.
@@ -394,6 +395,11 @@ impl Report {
         self.events.critical_late_ms = ms(Series::CriticalLate);
         self.inputs.late_ms = ms(Series::InputLate);
         self.inputs.answered_ms = ms(Series::InputAnswered);
+        if let Some(render) = &mut self.render {
+            render.input_to_picture_ms = ms(Series::InputPicture);
+            render.pose_error_m = Spread::of(set, Series::PoseError, 1e6);
+            render.delay_ms = ms(Series::RenderDelay);
+        }
         self.window.advance_ms = ms(Series::Advance);
         self.bench.late_ms = ms(Series::BenchLate);
         self.window.slots_in_use = Spread::of(set, Series::Slots, 1.0);

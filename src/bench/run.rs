@@ -1,7 +1,7 @@
 //! One bench from its plan to its report: origin and relay where they are its own, truth, swarm, figures.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ use super::summary::count;
 use super::swarm::{CLEAN_US, Swarm, SwarmSettings, ThreadResult};
 use super::tally::{Tally, fill_links};
 use super::truth::{Timeless, TruthLog};
+use super::viewer::counts::Render;
+use super::viewer::strip::Strip;
 use crate::client::settings::ClientSettings;
 use crate::impairment::settings::ImpairmentSettings;
 use crate::net::clock::monotonic_us;
@@ -75,6 +77,10 @@ pub struct Plan {
     pub budget_bytes_per_s: Option<u64>,
     /// Inputs each client pushes in a second.
     pub input_hz: f64,
+    /// Frames each client draws in a second; `None` for none.
+    pub render_fps: Option<f64>,
+    /// Where to put a picture of what the first client drew of one entity.
+    pub plot: Option<PathBuf>,
     /// Thresholds.
     pub thresholds: Vec<String>,
 }
@@ -97,6 +103,8 @@ impl Plan {
             view: load.view,
             budget_bytes_per_s: load.budget_bytes_per_s,
             input_hz: load.input_hz,
+            render_fps: load.render.or(load.plot.as_ref().map(|_| RENDER_FPS)),
+            plot: load.plot.clone(),
             thresholds: load.threshold.clone(),
         }
     }
@@ -130,6 +138,8 @@ const LATE_MS: f64 = 10.0;
 /// A bench thread busier than this is a bottleneck.
 const BUSY_SHARE: f64 = 0.95;
 /// A bench thread less busy than this that is late all the same waits for others' work.
+const RENDER_FPS: f64 = 60.0;
+/// See [`judge_bench`].
 const IDLE_SHARE: f64 = 0.6;
 /// Seconds in which all clients of a long run begin.
 const RAMP_S: f64 = 4.0;
@@ -172,6 +182,7 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
         up: plan.up,
         seed: plan.seed,
         input_hz: plan.input_hz,
+        render_fps: plan.render_fps,
         view: plan.view,
         watched: if plan.view.is_some_and(|view| view.scope != Scope::Whole) {
             WATCHED_BOUNDED
@@ -216,7 +227,10 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
         .zip(drops)
         .map(|(after, before)| after.saturating_sub(before));
     stage.fill(&mut report, before.as_ref(), cpu_before, ticks_before);
-    let mut series = fill(&mut report, &results, stage.log.as_deref());
+    let mut series = fill(&mut report, &results, stage.log.as_deref(), plan.render_fps);
+    if let Some(file) = &plan.plot {
+        plot(&results, file)?;
+    }
     if let Some(ledger) = &stage.ledger {
         let (inputs, ways) = ledger.sum();
         series.add(&ways);
@@ -226,6 +240,14 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
     report.derive(&series);
     judge_bench(&mut report);
     Ok(report)
+}
+
+/// Writes what the first client drew of one entity.
+fn plot(results: &[ThreadResult], file: &Path) -> anyhow::Result<()> {
+    let strip = results.iter().find_map(|result| result.tally.strip.as_ref());
+    let svg = strip.and_then(Strip::to_svg);
+    let svg = svg.context("there is nothing to plot: the first client drew nothing that moved")?;
+    std::fs::write(file, svg).with_context(|| format!("--plot {} cannot be written", file.display()))
 }
 
 /// One thread for each [`CLIENTS_PER_THREAD`] clients, at most one for each core.
@@ -278,7 +300,12 @@ fn link_figures(settings: &ImpairmentSettings) -> LinkFigures {
 }
 
 /// Fills in what the threads counted; gives the distributions.
-fn fill(report: &mut Report, results: &[ThreadResult], log: Option<&TruthLog>) -> SeriesSet {
+fn fill(
+    report: &mut Report,
+    results: &[ThreadResult],
+    log: Option<&TruthLog>,
+    render_fps: Option<f64>,
+) -> SeriesSet {
     let mut tally = Tally::default();
     for result in results {
         tally.add(&result.tally);
@@ -295,6 +322,7 @@ fn fill(report: &mut Report, results: &[ThreadResult], log: Option<&TruthLog>) -
             .extend(oracle.missing_examples.iter().cloned());
         report.bench.cpu_share = report.bench.cpu_share.max(result.cpu_share);
     }
+    report.render = render_fps.map(|fps| Render::of(fps, tally.viewers));
     report.truth.given = log.is_some();
     report.truth.missing_at_end = tally.missing_at_end;
     report.truth.unchecked += tally.unchecked;

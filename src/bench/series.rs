@@ -37,6 +37,12 @@ pub enum Series {
     InputLate,
     /// A client pushes an input to the first state of its entity that has it, microseconds.
     InputAnswered,
+    /// A client pushes an input to the first frame drawn that shows a state with it, microseconds.
+    InputPicture,
+    /// A valid pose's distance from where the entity was at r, micrometres.
+    PoseError,
+    /// The playback delay D at each frame drawn, microseconds.
+    RenderDelay,
     /// Bytes of a received datagram.
     PacketBytes,
     /// Window slots in use at each snapshot.
@@ -49,7 +55,7 @@ pub enum Series {
 
 impl Series {
     /// Every series, in order of its place.
-    pub const ALL: [Series; 16] = [
+    pub const ALL: [Series; 19] = [
         Series::Joined,
         Series::Complete,
         Series::Gap,
@@ -62,6 +68,9 @@ impl Series {
         Series::CriticalLate,
         Series::InputLate,
         Series::InputAnswered,
+        Series::InputPicture,
+        Series::PoseError,
+        Series::RenderDelay,
         Series::PacketBytes,
         Series::Slots,
         Series::Advance,
@@ -84,6 +93,9 @@ impl Series {
             Series::CriticalLate => "critical_late_us",
             Series::InputLate => "input_late_us",
             Series::InputAnswered => "input_answered_us",
+            Series::InputPicture => "input_picture_us",
+            Series::PoseError => "pose_error_um",
+            Series::RenderDelay => "render_delay_us",
             Series::PacketBytes => "packet_bytes",
             Series::Slots => "slots",
             Series::Advance => "advance_us",

@@ -20,6 +20,8 @@ const RAMP: RangeInclusive<f64> = 0.1..=1e6;
 const CHURN: RangeInclusive<f64> = 0.0..=10_000.0;
 /// Inputs a client pushes in a second: what a relay takes of one.
 const INPUT_HZ: RangeInclusive<f64> = 0.0..=INPUTS_PER_S as f64;
+/// Frames a second that a client may draw.
+const RENDER_FPS: RangeInclusive<f64> = 1.0..=480.0;
 /// Threads that run clients.
 const THREADS: RangeInclusive<usize> = 1..=64;
 /// Delays of a link, milliseconds.
@@ -224,6 +226,12 @@ pub struct LoadFlags {
     /// Inputs each client pushes in a second
     #[arg(long, value_name = "H", default_value_t = 0.0, value_parser = real(INPUT_HZ))]
     pub input_hz: f64,
+    /// Frames a second that each client draws, as a game would: smoothness, pose errors and delays are reported
+    #[arg(long, value_name = "FPS", value_parser = real(RENDER_FPS))]
+    pub render: Option<f64>,
+    /// A picture of what the first client drew of one entity, beside where it was; draws 60 frames a second without --render
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
     /// Seed of everything random: the scene, the links, the clients
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
     pub seed: u64,
@@ -398,7 +406,7 @@ mod tests {
             Ok(())
         );
         assert!(
-            <Line as clap::Parser>::try_parse_from(["x", "--render", "60"]).is_err(),
+            <Line as clap::Parser>::try_parse_from(["x", "--rendering", "60"]).is_err(),
             "not offered"
         );
         assert!(

@@ -127,6 +127,47 @@ pub fn summary(report: &Report) -> String {
             );
         }
     }
+    if let Some(render) = &report.render {
+        let percent =
+            |share: Option<f64>| share.map_or("unknown".to_owned(), |share| format!("{:.2}%", share * 100.0));
+        row(
+            "playing",
+            percent(render.clock_share.playing),
+            "of the time from the first frame that moved",
+        );
+        row(
+            "picture",
+            format!(
+                "{} backward, {} jumps, {} new anchors",
+                count(render.backward_steps),
+                count(render.discontinuities),
+                count(render.reanchors)
+            ),
+            "steps back in time, steps of more than 10 cm, jumps of the clock",
+        );
+        let metres = |error: Option<f64>| error.map_or("unknown".to_owned(), |error| format!("{error:.3} m"));
+        row(
+            "pose error",
+            format!(
+                "{}, p99 {}",
+                metres(render.pose_error_m.p50),
+                metres(render.pose_error_m.p99)
+            ),
+            "valid poses beside the straight path between the origin's observations",
+        );
+        row(
+            "picture delay",
+            millis(render.delay_ms),
+            "D: how old the picture is, beside the way",
+        );
+        if render.input_to_picture_ms.p50.is_some() {
+            row(
+                "input to picture",
+                millis(render.input_to_picture_ms),
+                "a client pushes to the first frame that shows it, without prediction",
+            );
+        }
+    }
     if report.starvation_ms.all.p50.is_some() {
         row(
             "starvation",

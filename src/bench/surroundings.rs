@@ -24,6 +24,8 @@ pub struct Surroundings {
     pub clean_us: u64,
     /// Inputs each client pushes in a second.
     pub input_hz: f64,
+    /// Frames each client draws in a second; `None` for none.
+    pub render_fps: Option<f64>,
     /// The view that every client must have been given, where it is known.
     pub view: Option<View>,
     /// What the clients of this thread are judged by.
@@ -48,6 +50,7 @@ impl Surroundings {
             minter: None,
             clean_us,
             input_hz: 0.0,
+            render_fps: None,
             view: None,
             oracle,
             tally: Tally::default(),

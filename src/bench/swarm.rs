@@ -71,6 +71,8 @@ pub struct SwarmSettings {
     pub seed: u64,
     /// Inputs each client pushes in a second.
     pub input_hz: f64,
+    /// Frames each client draws in a second; `None` for none.
+    pub render_fps: Option<f64>,
     /// The view that every client must have been given, where it is known.
     pub view: Option<View>,
     /// Clients of each thread whose entities are watched for how long they wait.
@@ -215,6 +217,7 @@ impl Runner {
             input_hz: settings.input_hz,
             view: settings.view,
             minter: settings.minter.clone(),
+            render_fps: settings.render_fps,
             ..Surroundings::new(settings.relay, settings.client.clone(), table.clean_us, oracle)
         };
         let links =

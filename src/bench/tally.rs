@@ -6,6 +6,8 @@ use super::player::PlayerCounts;
 use super::report::{LinkFigures, Reasons};
 use super::series::SeriesSet;
 use super::trail::EventCounts;
+use super::viewer::counts::ViewerCounts;
+use super::viewer::strip::Strip;
 use crate::client::refusal::Refusal;
 use crate::client::session::Client;
 use crate::impairment::counts::LinkCounts;
@@ -19,6 +21,10 @@ pub struct Tally {
     pub events: EventCounts,
     /// The first few events that leaked, in words.
     pub event_examples: Vec<String>,
+    /// What clients drew.
+    pub viewers: ViewerCounts,
+    /// What one client drew of one entity.
+    pub strip: Option<Strip>,
     /// What clients did and saw as players.
     pub players: PlayerCounts,
     /// Clients whose view at the end is not the one they should have been given.
@@ -88,6 +94,10 @@ impl Tally {
         self.series.add(&other.series);
         self.events.add(&other.events);
         self.event_examples.extend(other.event_examples.iter().cloned());
+        self.viewers.add(&other.viewers);
+        if self.strip.is_none() {
+            self.strip.clone_from(&other.strip);
+        }
         self.players.add(&other.players);
         self.views_unlike += other.views_unlike;
         self.arrived += other.arrived;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use super::report::Report;
+use super::viewer::counts::Render;
 use crate::node::spelling;
 
 /// How a figure compares with the bound.
@@ -171,7 +172,7 @@ pub struct Figure {
 }
 
 /// Groups of the report that are no figures.
-const NOT_FIGURES: [&str; 16] = [
+const NOT_FIGURES: [&str; 15] = [
     "version",
     "command",
     "target",
@@ -182,7 +183,6 @@ const NOT_FIGURES: [&str; 16] = [
     "histograms",
     "thresholds",
     "verdict",
-    "render",
     "attacks",
     "notes",
     "clock",
@@ -299,7 +299,10 @@ fn name_of(path: &str) -> String {
 /// Names of all figures, those in a left-out group once.
 #[must_use]
 pub fn names() -> Vec<String> {
-    let all = figures(&Report::default());
+    let all = figures(&Report {
+        render: Some(Render::default()),
+        ..Report::default()
+    });
     let is_long = |name: &String| {
         SHORT.iter().any(|group| {
             name.strip_prefix(group)

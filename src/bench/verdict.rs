@@ -59,6 +59,12 @@ fn by_load(report: &Report) -> Vec<String> {
             count(WAITING_ENTRIES_MAX as u64)
         ));
     }
+    if let Some(render) = report.render.as_ref().filter(|render| render.backward_steps > 0) {
+        failed.push(format!(
+            "render.backward_steps is {}, must be 0: a picture went back in time",
+            render.backward_steps
+        ));
+    }
     let events = &report.events;
     if events.delivered < events.sent {
         failed.push(format!(

@@ -24,6 +24,11 @@ impl Member {
         oracle.settle_suspects(&mut self.view, u64::MAX);
         oracle.settle_removals_last(&mut self.view, newest_us);
         oracle.watch_last(&mut self.view, newest_us, &mut tally.series);
+        if let Some(viewer) = self.viewer.take() {
+            let (counts, strip) = viewer.into_parts();
+            tally.viewers.add(&counts);
+            tally.strip = tally.strip.take().or(strip);
+        }
         tally.players.add(&self.player.finish(&self.client, last));
         tally.events.add(&self.view.trail.finish(log_end));
     }
