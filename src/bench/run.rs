@@ -149,7 +149,7 @@ const CLIENTS_PER_THREAD: usize = 500;
 /// Clients of each thread whose entities are watched for how long they wait: those that see the whole world, and those
 /// that see some of it.
 const WATCHED: usize = 32;
-const WATCHED_BOUNDED: usize = 256;
+const WATCHED_BOUNDED: usize = 64;
 
 /// Runs a plan; `show` is told now and then how it stands.
 ///
