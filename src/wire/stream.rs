@@ -112,33 +112,38 @@ impl StreamSender {
     /// True when a block would carry something at `now_us`.
     #[must_use]
     pub fn is_due(&self, now_us: u64, resend_us: u64) -> bool {
-        self.first_due(now_us, resend_us).is_some()
+        self.start(now_us, resend_us, usize::MAX).is_some()
     }
 
-    /// The foremost message that is due, of any. Up to an urgent one what was never sent goes before what is repeated: a
-    /// backlog of more than a datagram does not hold it up.
-    fn first_due(&self, now_us: u64, resend_us: u64) -> Option<usize> {
+    /// Where a block of at most `room` bytes begins, if any message is due. What must count as lost goes first: nothing behind
+    /// it is told before it came. Then what is urgent is repeated with all before it; where that has no room together, what
+    /// was never sent goes first, so that a backlog of more than a datagram does not hold it up.
+    fn start(&self, now_us: u64, resend_us: u64, room: usize) -> Option<usize> {
+        let since = |message: &Waiting| message.sent_us.map(|sent| now_us.saturating_sub(sent));
+        let is_lost = |message: &Waiting| since(message).is_some_and(|since| since >= resend_us);
+        if let Some(lost) = self.waiting.iter().position(is_lost) {
+            return Some(lost);
+        }
         let hurries = |message: &Waiting| message.urgent && message.sends < URGENT_SENDS;
         let hurried = self.waiting.iter().rposition(hurries).map_or(0, |last| last + 1);
-        let mut ahead = self.waiting.iter().take(hurried);
-        let unsent = ahead.position(|message| message.sent_us.is_none());
         let is_due = |(index, message): (usize, &Waiting)| {
-            let spacing_us = if index < hurried && message.sends < URGENT_SENDS {
-                URGENT_SPACING_US.min(resend_us)
-            } else {
-                resend_us
-            };
-            message
-                .sent_us
-                .is_none_or(|sent| now_us.saturating_sub(sent) >= spacing_us)
+            let again = index < hurried && message.sends < URGENT_SENDS;
+            since(message).is_none_or(|since| again && since >= URGENT_SPACING_US)
         };
-        unsent.or_else(|| self.waiting.iter().enumerate().position(is_due))
+        let due = self.waiting.iter().enumerate().position(is_due)?;
+        let mut ahead = self.waiting.iter().take(hurried);
+        let Some(unsent) = ahead.position(|message| message.sent_us.is_none()) else {
+            return Some(due);
+        };
+        let with_it = self.waiting.range(due..unsent + 1);
+        let bytes: usize = with_it.map(|message| message.bytes.len() + 2).sum();
+        Some(if bytes > room { unsent } else { due })
     }
 
     /// Bytes of the messages that are due, with what is sent along.
     #[must_use]
     pub fn due_bytes(&self, now_us: u64, resend_us: u64) -> usize {
-        let Some(skip) = self.first_due(now_us, resend_us) else {
+        let Some(skip) = self.start(now_us, resend_us, usize::MAX) else {
             return 0;
         };
         self.waiting
@@ -151,7 +156,7 @@ impl StreamSender {
     /// Writes a block of messages that are due, in at most `room` bytes; false, and nothing written, when none
     /// is due or the first does not fit. The block: first number, count, then length and bytes of each.
     pub fn put_block(&mut self, now_us: u64, resend_us: u64, room: usize, out: &mut impl ByteWriter) -> bool {
-        let Some(skip) = self.first_due(now_us, resend_us) else {
+        let Some(skip) = self.start(now_us, resend_us, room) else {
             return false;
         };
         let first = self.first.wrapping_add(u32::try_from(skip).unwrap_or(0));
@@ -404,6 +409,26 @@ mod tests {
             }
         }
         assert!(blocks <= 5 * usize::from(URGENT_SENDS), "{blocks} blocks");
+    }
+
+    /// SPEC CTL3: a message that was lost goes again after the resend time, whatever urgent ones come after it at every tick.
+    #[test]
+    fn ctl3_what_was_lost_is_not_held_up_by_what_is_urgent() {
+        let mut sender = StreamSender::default();
+        let mut receiver = StreamReceiver::default();
+        for tick in 0..30u8 {
+            for n in 0..8 {
+                sender.push_urgent(&[tick, n, 0, 0, 0, 0, 0, 0]).unwrap();
+            }
+            let mut block = Vec::new();
+            assert!(sender.put_block(u64::from(tick) * 50_000, 60_000, 100, &mut block));
+            if tick % 5 > 0 {
+                receiver.receive(&mut ByteReader::new(&block)).unwrap();
+            }
+            sender.acknowledge(receiver.next());
+            assert!(sender.backlog() <= 40, "{} at tick {tick}", sender.backlog());
+            while receiver.pop().is_some() {}
+        }
     }
 
     #[test]
