@@ -97,12 +97,12 @@ mod tests {
         }
     }
 
-    /// FAULTS 90: wall time is read in one place, for the epoch of the origin that comes with this program. So a wall
-    /// clock that jumps moves no timer, session or snapshot.
+    /// FAULTS 90: wall time is read in two places: for the epoch of the origin that comes with this program, and here for when
+    /// tokens end, which the gate and the minter ask. So a wall clock that jumps moves no timer, session or snapshot.
     #[test]
     fn faults_90_wall_time_makes_epochs_and_nothing_else() {
         let mut directories = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
-        let mut readers = Vec::new();
+        let (mut readers, mut callers) = (Vec::new(), Vec::new());
         while let Some(directory) = directories.pop() {
             for entry in std::fs::read_dir(directory).expect("the sources") {
                 let path = entry.expect("an entry").path();
@@ -111,16 +111,22 @@ mod tests {
                 } else if path.extension().is_some_and(|extension| extension == "rs") {
                     let text = std::fs::read_to_string(&path).expect("text");
                     let names = [concat!("System", "Time"), concat!("CLOCK_", "REALTIME")];
+                    if text.contains(concat!("unix", "_s()")) || text.contains(concat!("unix", "_s);")) {
+                        callers.push(path.clone());
+                    }
                     if names.iter().any(|name| text.contains(name)) {
                         readers.push(path);
                     }
                 }
             }
         }
-        assert!(
-            readers.len() == 1 && readers[0].ends_with("node/origin.rs"),
-            "{readers:?}"
-        );
+        let are = |mut found: Vec<std::path::PathBuf>, expected: &[&str]| {
+            found.sort();
+            found.len() == expected.len() && found.iter().zip(expected).all(|(path, end)| path.ends_with(end))
+        };
+        assert!(are(readers.clone(), &["net/clock.rs", "node/origin.rs"]), "{readers:?}");
+        let expected = ["net/clock.rs", "node/minter.rs", "node/relay.rs"];
+        assert!(are(callers.clone(), &expected), "{callers:?}");
     }
 
     #[test]
