@@ -47,7 +47,7 @@ fn shown(seen: &[Seen], r_us: u64, latest_us: u64, allowance_us: u64) -> Option<
     Some((left.segment, sight))
 }
 
-/// SPEC PLY8, ENT1: over a thousand worlds and 60,000 shots no honest quote is refused; and each stale one is.
+/// SPEC PLY8, ENT1: over a thousand worlds and more than 50,000 shots no honest quote is refused; and each stale one is.
 #[test]
 fn ply8_ent1_an_honest_player_is_never_refused() {
     let mut dice = Dice(0x5EED);
