@@ -371,7 +371,8 @@ impl Session<'_> {
     /// Lets the world stand still until the client has all of it, compares, and ends the session.
     fn settle(mut self) {
         self.middle.clear_up();
-        for _ in 0..60 {
+        // The record of a client's own entity is refreshed every 128 ticks at the latest: its motion comes beside it.
+        for _ in 0..140 {
             self.tick = self.tick.next();
             let frame = self.origin.hold(self.tick, false);
             self.frame = Some(Arc::clone(&frame));
