@@ -1,7 +1,7 @@
 //! What a player at one client would see: playback sampled as a game draws it, compared with where things were.
 //!
 //! A pose that says it is true at r is compared with the straight path between the origin's own observations around r. So
-//! what playback adds counts, and what the origin did not observe does not. Of large worlds some [`COMPARED`] entities of a
+//! what playback adds counts, and what the origin did not observe does not. Of large worlds some 64 entities of a
 //! frame are compared, always the same ones, so that a step from one frame to the next is one of an entity.
 //!
 //! Nothing is measured before the first Playing frame, nor in the clean time.

@@ -6,7 +6,7 @@
 //! Invariants: what was claimed is remembered until it has expired, so nothing is ever evicted; when there is no room a new
 //! token is refused. One history serves all shards of a relay: a token is good at one of them.
 //!
-//! Memory: at most [`TOKENS_MAX`](crate::limits::TOKENS_MAX) entries, about 100 bytes each.
+//! Memory: at most [`TOKENS_MAX`] entries, about 100 bytes each.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
