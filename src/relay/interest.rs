@@ -67,8 +67,6 @@ pub struct Interest {
     owner_slot: Option<Slot>,
     /// The own entity was nowhere in the frame looked at last.
     sought: bool,
-    /// The view was another at the last update.
-    reassigned: bool,
     /// Where the client has moved its camera, while the view is one of a camera; nowhere beyond the reach of points.
     camera: Option<Option<Point>>,
     /// Where the own entity is, or was last.
@@ -116,7 +114,7 @@ impl End<'_> {
     /// before it died, and how it ended is none of the client's business then. `None` where it surely died in view.
     fn before_death(&self, slot: Slot) -> Option<&Frame> {
         let before = self.frame.changed_at(slot).minus(1);
-        if self.last.is_some_and(|last| !before.is_after(last)) {
+        if self.last.is_none_or(|last| !before.is_after(last)) {
             return None;
         }
         Some(self.arena.frame(before).map_or(self.frame, AsRef::as_ref))
@@ -157,9 +155,7 @@ impl Interest {
             self.owner = owner;
             (self.owner_slot, self.sought) = (None, false);
         }
-        let view = view.unwrap_or(self.view);
-        self.reassigned |= self.view != view;
-        self.view = view;
+        self.view = view.unwrap_or(self.view);
         if !matches!(self.view.scope, Scope::Camera(_)) {
             // Where a camera was long ago is no place to look at when there is one again.
             self.camera = None;
@@ -202,8 +198,8 @@ impl Interest {
         self.members.get(place)
     }
 
-    /// True for what befell, in the frame `past`, one who was in view then: who is in view `now`, or was until that frame or
-    /// later. Of several frames that came at once only the newest was looked at; the others are asked where it was then.
+    /// True for what befell, in the frame `past`, one who is in view `now` and was then, or who died in view in that frame or
+    /// later.
     #[must_use]
     pub fn hears_of(&self, slot: Slot, past: &Frame, now: Tick) -> bool {
         let tick = past.tick;
@@ -213,18 +209,8 @@ impl Interest {
         let Ok(place) = self.left.binary_search_by_key(&slot, |left| left.slot) else {
             return false;
         };
-        let Some(left) = self
-            .left
-            .get(place)
-            .filter(|left| !left.since.is_before(tick, now))
-        else {
-            return false;
-        };
-        match (left.why, past.record(slot)) {
-            (Departure::Destroyed, None) => true,
-            (_, None) => false,
-            (_, Some(_)) => tick != now && self.saw(slot, past),
-        }
+        let left = self.left[place];
+        left.why == Departure::Destroyed && !left.since.is_before(tick, now)
     }
 
     /// The view was whole until now, `since` a tick where it was not before: whoever lived in one of the last frames from
@@ -266,11 +252,9 @@ impl Interest {
         let end = End {
             frame,
             arena,
-            // Who died after a look was in view, unless the view is another now.
-            last: last.map(|(_, tick)| tick).filter(|_| !self.reassigned),
+            last: last.map(|(_, tick)| tick),
         };
         self.merge(&end, scratch);
-        self.reassigned = false;
     }
 
     /// Looks where the own entity is: in all the world once, then among those who came since `last`, the frame looked at
