@@ -65,6 +65,8 @@ pub struct Interest {
     view: View,
     owner: Option<Entity>,
     owner_slot: Option<Slot>,
+    /// Where it lived at the update before that.
+    owner_before: Option<Slot>,
     /// The own entity was nowhere in the frame looked at last.
     sought: bool,
     /// Where the client has moved its camera, while the view is one of a camera; nowhere beyond the reach of points.
@@ -153,7 +155,7 @@ impl Interest {
     pub fn assign(&mut self, owner: Option<Entity>, view: Option<View>) {
         if self.owner != owner {
             self.owner = owner;
-            (self.owner_slot, self.sought) = (None, false);
+            (self.owner_slot, self.owner_before, self.sought) = (None, None, false);
         }
         self.view = view.unwrap_or(self.view);
         if !matches!(self.view.scope, Scope::Camera(_)) {
@@ -198,23 +200,27 @@ impl Interest {
         self.members.get(place)
     }
 
-    /// True for what befell, in the frame `past`, one who is in view `now` and was then, or who died in view in that frame or
-    /// later.
+    /// True for what befell, in the frame `past`, one who was in view then: who is in view `now`, or was a member until that
+    /// frame or later. Of frames that come at once only the newest is looked at; the others are asked where it was in them.
     #[must_use]
     pub fn hears_of(&self, slot: Slot, past: &Frame, now: Tick) -> bool {
         let tick = past.tick;
         if self.member(slot).is_some() {
             return tick == now || self.saw(slot, past);
         }
-        let Ok(place) = self.left.binary_search_by_key(&slot, |left| left.slot) else {
+        let place = self.left.binary_search_by_key(&slot, |left| left.slot);
+        let left = place.ok().and_then(|place| self.left.get(place));
+        let Some(left) = left.filter(|left| !left.since.is_before(tick, now)) else {
             return false;
         };
-        let left = self.left[place];
-        left.why == Departure::Destroyed && !left.since.is_before(tick, now)
+        match past.record(slot) {
+            None => left.why == Departure::Destroyed,
+            Some(_) => tick != now && self.saw(slot, past),
+        }
     }
 
     /// The view was whole until now, `since` a tick where it was not before: whoever lived in one of the last frames from
-    /// then on counts as seen long ago.
+    /// then on counts as seen long ago. The newest is still to be looked at.
     pub fn adopt(&mut self, arena: &Arena, since: Option<Tick>) {
         let Some(newest) = arena.newest() else { return };
         let mut seen = SlotSet::default();
@@ -265,6 +271,7 @@ impl Interest {
                 .record(slot)
                 .is_some_and(|record| Some(record.entity) == self.owner)
         };
+        self.owner_before = self.owner_slot;
         self.owner_slot = match (self.owner, self.owner_slot) {
             (None, _) => None,
             (Some(_), Some(slot)) if is_own(slot) => Some(slot),
@@ -401,6 +408,19 @@ impl Interest {
         }
     }
 
+    /// Where the own entity was in a frame that was not looked at. It lived in the slot it was seen in first or last; one that
+    /// came and went between two looks is looked for.
+    fn own_in(&self, frame: &Frame) -> Option<Point> {
+        let is_own = |slot: &Slot| {
+            let record = frame.record(*slot);
+            record.is_some_and(|record| Some(record.entity) == self.owner)
+        };
+        let mut known = [self.owner_slot, self.owner_before].into_iter().flatten();
+        let slot = known.find(is_own);
+        let slot = slot.or_else(|| self.owner.and_then(|_| frame.alive().iter().find(is_own)));
+        place_of(frame, slot?)
+    }
+
     /// True when a slot's entity was within reach in a frame that was not looked at.
     fn saw(&self, slot: Slot, frame: &Frame) -> bool {
         let Some(record) = frame.record(slot) else {
@@ -409,10 +429,7 @@ impl Interest {
         if Some(record.entity) == self.owner {
             return true;
         }
-        let own = self
-            .owner_slot
-            .and_then(|slot| place_of(frame, slot))
-            .or(self.own);
+        let own = self.own_in(frame).or(self.own);
         let centre = match self.view.scope {
             Scope::Whole => return self.view.permits(frame.tags(slot)),
             Scope::Owner(_) => own,

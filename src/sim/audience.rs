@@ -57,9 +57,9 @@ impl Audience {
         let of_stream = frames
             .iter()
             .filter(|frame| frame.stream_epoch == last.stream_epoch);
-        let events = of_stream.flat_map(|frame| frame.events.iter());
+        let events = of_stream.flat_map(|frame| frame.events.iter().map(|event| (frame.tick, event)));
         let events: Vec<_> = events
-            .filter_map(|event| Some((event_number(&event.payload)?.1, event.entity)))
+            .filter_map(|(tick, event)| Some((event_number(&event.payload)?.1, tick, event.entity)))
             .collect();
         for (player, sight) in players.iter_mut().zip(&mut self.sights) {
             let Some(session) = session_of(shard, player) else {

@@ -336,15 +336,57 @@ impl Sight {
         })
     }
 
-    /// Notes which of the events that came with the last frames, of which `tick` is served, concern the session.
-    pub fn note_events(&mut self, now_us: u64, tick: Tick, truth: &Truth, events: &[(u64, Option<Entity>)]) {
-        for (number, entity) in events {
+    /// Notes which of the events that came with the last frames, of which `tick` is served, concern the session: number, tick
+    /// and whom each is about.
+    pub fn note_events(
+        &mut self,
+        now_us: u64,
+        tick: Tick,
+        truth: &Truth,
+        events: &[(u64, Tick, Option<Entity>)],
+    ) {
+        for (number, of, entity) in events {
             let verdict = match entity {
                 None => Verdict::Must,
-                Some(entity) => self.judge_event(truth, tick, *entity),
+                Some(entity) if *of == tick => self.judge_event(truth, tick, *entity),
+                Some(entity) => self.judge_past(truth, *of, tick, *entity),
             };
             self.heard.push_back((*number, verdict, now_us));
         }
+    }
+
+    /// What is to become of an event of a frame that was not served itself: nothing where it was about a stranger then; who
+    /// was in view from then on hears of it.
+    fn judge_past(&self, truth: &Truth, of: Tick, served: Tick, entity: Entity) -> Verdict {
+        let alive = truth
+            .frame(of)
+            .is_some_and(|frame| matches!(truth.at(frame, entity), Fact::Alive(_)));
+        if !alive {
+            return self.judge_event(truth, of, entity).min(Verdict::May);
+        }
+        let ticks = (0..=served.since(of).max(0).cast_unsigned()).map(|step| of.plus(step));
+        let from_then_on = ticks.map(|tick| self.judge(truth, tick, entity)).min();
+        match self.judge(truth, of, entity) {
+            Verdict::Never if self.is_filmed(of) && !self.is_hidden(truth, of, entity) => Verdict::May,
+            Verdict::Never => Verdict::Never,
+            Verdict::May | Verdict::Must if from_then_on == Some(Verdict::Must) => Verdict::Must,
+            Verdict::May | Verdict::Must => Verdict::May,
+        }
+    }
+
+    /// True when the view at a tick was one of a camera: where that was then, the relay may have forgotten.
+    fn is_filmed(&self, tick: Tick) -> bool {
+        let moment = self.index(tick).and_then(|index| self.moments.get(index));
+        moment.is_some_and(|moment| matches!(moment.view.scope, Scope::Camera(_)))
+    }
+
+    /// True when somebody's tags hide it at a tick.
+    fn is_hidden(&self, truth: &Truth, tick: Tick, entity: Entity) -> bool {
+        let moment = self.index(tick).and_then(|index| self.moments.get(index));
+        let tags = truth.frame(tick).map(|frame| truth.tags_at(frame, entity));
+        moment
+            .zip(tags)
+            .is_some_and(|(moment, tags)| tags != 0 && tags & moment.view.tags == 0)
     }
 
     fn judge_event(&self, truth: &Truth, tick: Tick, entity: Entity) -> Verdict {

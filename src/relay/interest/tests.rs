@@ -210,3 +210,64 @@ fn an_own_entity_is_found_when_it_comes() {
     interest.update(&third, &arena, &mut scratch);
     assert_eq!(interest.owner_slot(), Some(0), "an old one that is newly its own");
 }
+
+/// SPEC CTL3: what befell somebody in view, in a frame that was not looked at, is heard though it left meanwhile.
+#[test]
+fn ctl3_what_befell_in_view_is_heard_though_it_left() {
+    let (mut world, first) = world(2, Tick(1));
+    let mut arena = Arena::new(16);
+    let mut interest = Interest::new(View {
+        scope: Scope::Owner(Range::new(1_000, 1_000).unwrap()),
+        tags: 1,
+    });
+    interest.assign(Some(Entity { id: 0, generation: 0 }), None);
+    let mut scratch = Scratch::default();
+    arena.publish(Arc::clone(&first));
+    interest.update(&first, &arena, &mut scratch);
+    let near = world.advance(Tick(2), &moved(20, [1], 3)).unwrap();
+    let far = world.advance(Tick(3), &moved(30, [1], 19_000)).unwrap();
+    let farther = world.advance(Tick(4), &moved(40, [1], 19_500)).unwrap();
+    for frame in [&near, &far, &farther] {
+        arena.publish(Arc::clone(frame));
+    }
+    interest.update(&farther, &arena, &mut scratch);
+    assert_eq!(interest.members().len(), 1);
+    let hears = [&near, &far, &farther].map(|past| interest.hears_of(1, past, Tick(4)));
+    assert_eq!(hears, [true, false, false]);
+}
+
+/// SPEC CTL1: where the view's own entity was, in a frame that was not looked at, is asked of that frame: it may have come and
+/// gone since, and somebody else lives where it lived.
+#[test]
+fn ctl1_the_centre_of_a_past_frame_is_where_its_own_entity_was_in_it() {
+    use crate::state::update::Spawn;
+    let (mut world, first) = world(3, Tick(1));
+    let mut interest = Interest::new(View {
+        scope: Scope::Owner(Range::new(1_000, 1_000).unwrap()),
+        tags: 1,
+    });
+    let own = Entity { id: 0, generation: 0 };
+    interest.assign(Some(own), None);
+    let arena = Arena::new(4);
+    interest.update(&first, &arena, &mut Scratch::default());
+    let second = world.advance(Tick(2), &dies(20, 0)).unwrap();
+    let spawned = |us, id| TickUpdate {
+        spawned: vec![Spawn {
+            entity: Entity { id, generation: 0 },
+            class: 0,
+            at_us: us,
+        }],
+        ..moved(us, [1], 19_000)
+    };
+    let third = world.advance(Tick(3), &spawned(30, 9)).unwrap();
+    assert_eq!(interest.own_in(&first), place_of(&first, 0));
+    assert_eq!(interest.own_in(&second), None);
+    assert_eq!(
+        interest.own_in(&third),
+        None,
+        "a stranger lives in its slot, if anybody"
+    );
+    interest.assign(Some(Entity { id: 1, generation: 0 }), None);
+    assert!(interest.owner_slot().is_none(), "not looked for yet");
+    assert_eq!(interest.own_in(&third), place_of(&third, 1));
+}

@@ -138,17 +138,18 @@ impl Session {
     }
 
     /// Takes one directive of the origin, which belongs to the frame that comes next.
-    pub fn direct(&mut self, order: &Order, next: &Frame, arena: &Arena, counters: &mut Counters) {
+    pub fn direct(
+        &mut self,
+        order: &Order,
+        next: &Frame,
+        arena: &Arena,
+        scratch: &mut Scratch,
+        counters: &mut Counters,
+    ) {
         match order {
             Order::Assign { entity, view } => {
                 let narrowed = view.is_some_and(|view| !view.is_whole()) || entity.is_some();
-                if self.interest.is_none() && narrowed {
-                    let mut interest = Interest::new(View::WHOLE);
-                    if self.served_snapshots > 0 {
-                        interest.adopt(arena, self.player.view_since);
-                    }
-                    self.interest = Some(Box::new(interest));
-                }
+                self.part_from_view(narrowed, next, arena, scratch, counters);
                 if let Some(interest) = &mut self.interest {
                     interest.assign(*entity, *view);
                     self.player.view_since = Some(next.tick);
@@ -166,6 +167,34 @@ impl Session {
                     u64::from(self.tell(next.stream_epoch, &message, false).is_none());
             }
             Order::Processed(sequence) => self.player.processed = self.player.processed.max(*sequence),
+        }
+    }
+
+    /// A view is about to change, with the frame `next`: what befell before is heard, and who left before has left, by the one
+    /// that held until now.
+    fn part_from_view(
+        &mut self,
+        narrowed: bool,
+        next: &Frame,
+        arena: &Arena,
+        scratch: &mut Scratch,
+        counters: &mut Counters,
+    ) {
+        let last = arena
+            .newest()
+            .filter(|last| last.stream_epoch == next.stream_epoch);
+        if let Some(last) = last {
+            self.hear(arena, last, scratch, counters);
+        }
+        if self.interest.is_none() && narrowed {
+            let mut interest = Interest::new(View::WHOLE);
+            if self.served_snapshots > 0 {
+                interest.adopt(arena, self.player.view_since);
+            }
+            self.interest = Some(Box::new(interest));
+        }
+        if let (Some(interest), Some(last), true) = (&mut self.interest, last, self.served_snapshots > 0) {
+            interest.update(last, arena, scratch);
         }
     }
 

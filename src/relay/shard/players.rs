@@ -19,7 +19,8 @@ impl Shard {
                 && session.connection == connection
             {
                 self.counters.directives_taken += 1;
-                session.direct(&directive.order, frame, &self.arena, &mut self.counters);
+                let scratch = &mut self.kitchen.scratch;
+                session.direct(&directive.order, frame, &self.arena, scratch, &mut self.counters);
             }
         }
     }

@@ -84,6 +84,12 @@ impl Rig {
     /// The next tick: an update, then everything that is due.
     pub(super) fn turn(&mut self, change: impl FnOnce(u64) -> TickUpdate) -> Datagrams {
         self.now_us += self.period_us;
+        self.publish(change);
+        self.due()
+    }
+
+    /// The next tick, after which nobody is served yet.
+    pub(super) fn publish(&mut self, change: impl FnOnce(u64) -> TickUpdate) {
         self.server_us += self.period_us;
         self.tick = self.tick.next();
         let frame = self
@@ -91,17 +97,12 @@ impl Rig {
             .advance(self.tick, &change(self.server_us))
             .expect("a good tick");
         self.shard.publish(frame, &self.schema);
-        self.due()
     }
 
     /// The next tick, in which the first `count` entities move and nobody is served yet.
     pub(super) fn publish_moving(&mut self, count: u32) {
         let x = self.tick.0 % 20_000;
-        self.server_us += self.period_us;
-        self.tick = self.tick.next();
-        let update = moved(self.server_us, 0..count, x);
-        let frame = self.world.advance(self.tick, &update).expect("a good tick");
-        self.shard.publish(frame, &self.schema);
+        self.publish(|us| moved(us, 0..count, x));
     }
 
     /// The next tick in which the first `count` entities move.

@@ -229,6 +229,43 @@ fn ctl1_a_camera_of_long_ago_is_no_centre() {
     assert_eq!(order(&mut rig, &mut peer, None, Scope::Camera(near())), [0]);
 }
 
+/// SPEC CTL3: of frames that come at once, what befell before the view was changed is heard by the view that held then, and what
+/// befalls afterwards by the new one.
+#[test]
+fn ctl3_what_befell_before_the_view_changed_is_heard() {
+    let mut rig = Rig::new(40, Tick(1));
+    let mut peer = Peer::join(&mut rig, 4_000);
+    for _ in 0..20 {
+        peer.speak(&mut rig);
+        let sent = rig.turn(|us| apart(us, 40));
+        peer.take_all(&sent);
+    }
+    let event = |us| Event {
+        kind: 1,
+        critical: false,
+        entity: Some(Entity { id: 5, generation: 0 }),
+        at_us: us,
+        payload: vec![7],
+    };
+    let befalls = |us| TickUpdate {
+        events: vec![event(us)],
+        ..apart(us, 40)
+    };
+    let told = assign(&peer, Some(0), Some(Scope::Owner(near())));
+    let before = rig.shard.counters().events_queued;
+    rig.publish(befalls);
+    rig.publish(|us| TickUpdate {
+        directives: vec![told],
+        ..apart(us, 40)
+    });
+    rig.turn(|us| apart(us, 40));
+    assert_eq!(members(&rig, &peer), [0]);
+    assert_eq!(rig.shard.counters().events_queued, before + 1);
+    rig.publish(befalls);
+    rig.turn(|us| apart(us, 40));
+    assert_eq!(rig.shard.counters().events_queued, before + 1, "out of view");
+}
+
 /// SPEC PRE4: inputs are part of the datagram that is opened; a malformed block takes nothing with it but itself.
 #[test]
 fn pre4_inputs_ride_in_a_datagram_and_are_acknowledged() {
