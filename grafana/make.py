@@ -281,7 +281,7 @@ FLEET = ("fleet", "Fleet", "Which relays run, how many clients they serve, and i
         lines("Attempts to connect, by result", "short",
               [(count("ackline_upstream_connects_total", "result"), "{{result}}")],
               "Attempts to reach the origin in the window. One connected after a restart is right.",
-              "connection_refused: no origin there. unresolved: the name. unanswered or unreachable: the network or a "
+              "connection_refused: no origin there. unresolved: the name. unbelieved: TLS. unanswered or unreachable: the network or a "
               "firewall. refused: the origin does not know this relay's token.",
               rising(5, 20), stack=True),
         lines("Stream faults", "short",

@@ -121,6 +121,7 @@ fn faults_44_an_origin_that_comes_back_leaves_nothing_unchecked() {
         admin: None,
         truth: Some(address.to_string()),
         truth_token: Vec::new(),
+        truth_trust: None,
     };
     (plan.seconds, plan.clients) = (4.0, 20);
     let mut again = None;

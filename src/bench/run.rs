@@ -11,6 +11,7 @@ use super::inputs::InputCounts;
 use super::player::PlayerCounts;
 use super::preflight;
 use super::report::{Inputs, LinkFigures, Report};
+use super::scrape::Admin;
 use super::series::SeriesSet;
 use super::settings::LoadFlags;
 use super::stage::{self, Stage};
@@ -25,10 +26,12 @@ use crate::impairment::settings::ImpairmentSettings;
 use crate::net::clock::monotonic_us;
 use crate::node::minter::Minter;
 use crate::node::origin::OriginSource;
+use crate::node::tls::UpstreamTrust;
 use crate::state::view::{Scope, View};
 
 /// Whose relay is loaded.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)] // There is one in a run.
 pub enum Target {
     /// An origin and a relay of this process.
     Local(OriginSource),
@@ -39,11 +42,13 @@ pub enum Target {
         /// What mints the tokens it asks for; `None` where it asks for none.
         minter: Option<Minter>,
         /// Its admin.
-        admin: Option<SocketAddr>,
+        admin: Option<Admin>,
         /// What its records are compared with: the origin's address or its recording.
         truth: Option<String>,
         /// What the origin knows its subscribers by.
         truth_token: Vec<u8>,
+        /// Whom it believes to be the origin; `None` for a plain connection.
+        truth_trust: Option<UpstreamTrust>,
     },
 }
 

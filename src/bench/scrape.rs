@@ -14,6 +14,22 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// The largest answer taken.
 const ANSWER_MAX: u64 = 4 << 20;
 
+/// A relay's admin listener.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Admin {
+    /// Where.
+    pub addr: SocketAddr,
+    /// What it wants to be shown; may be empty.
+    pub token: String,
+}
+
+/// The token is not told.
+impl std::fmt::Debug for Admin {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(to, "Admin({})", self.addr)
+    }
+}
+
 /// The samples of a metrics text: values by name with labels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
@@ -44,14 +60,19 @@ impl Samples {
     ///
     /// # Errors
     /// When it does not answer with any.
-    pub fn fetch(admin: SocketAddr) -> anyhow::Result<Samples> {
+    pub fn fetch(admin: &Admin) -> anyhow::Result<Samples> {
+        let Admin { addr: admin, token } = admin;
         let ask = || -> std::io::Result<String> {
-            let mut stream = TcpStream::connect_timeout(&admin, PATIENCE)?;
+            let mut stream = TcpStream::connect_timeout(admin, PATIENCE)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.set_write_timeout(Some(PATIENCE))?;
+            let shown = match token.as_str() {
+                "" => String::new(),
+                token => format!("Authorization: Bearer {token}\r\n"),
+            };
             write!(
                 stream,
-                "GET /metrics HTTP/1.0\r\nHost: {admin}\r\nConnection: close\r\n\r\n"
+                "GET /metrics HTTP/1.0\r\nHost: {admin}\r\n{shown}Connection: close\r\n\r\n"
             )?;
             let mut answer = String::new();
             stream.take(ANSWER_MAX).read_to_string(&mut answer)?;
@@ -218,7 +239,11 @@ mod tests {
 
     #[test]
     fn an_admin_that_is_not_there_is_an_error_in_words() {
-        let error = Samples::fetch(SocketAddr::from(([127, 0, 0, 1], 1))).expect_err("refused");
+        let error = Samples::fetch(&Admin {
+            addr: SocketAddr::from(([127, 0, 0, 1], 1)),
+            token: String::new(),
+        })
+        .expect_err("refused");
         assert!(
             error.to_string().contains("does not answer: check --admin"),
             "{error}"

@@ -289,6 +289,15 @@ pub struct TargetFlags {
     /// The relay's admin address; without it the report's relay-side fields are null
     #[arg(long, value_name = "ADDR", requires = "relay")]
     pub admin: Option<SocketAddr>,
+    /// Bearer token of the relay's admin address
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        requires = "admin",
+        env = "ACKLINE_ADMIN_TOKEN",
+        hide_env_values = true
+    )]
+    pub admin_token: Option<String>,
     /// The origin's address, or the recording it plays: what records are compared with
     #[arg(long, value_name = "FILE-or-ADDR", requires = "relay")]
     pub truth: Option<String>,
@@ -301,6 +310,14 @@ pub struct TargetFlags {
         hide_env_values = true
     )]
     pub truth_token: Option<String>,
+    /// File of the certificates (PEM) that vouch for the origin: the truth comes by TLS [default: none, plain TCP]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "truth",
+        env = "ACKLINE_UPSTREAM_CA_FILE"
+    )]
+    pub truth_ca_file: Option<PathBuf>,
 }
 
 #[cfg(test)]

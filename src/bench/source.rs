@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use crossbeam::channel::{Receiver, RecvTimeoutError};
+use tokio_rustls::rustls::{ClientConnection, StreamOwned};
 
 use super::settings::FlagError;
 use super::truth::{Timeless, TruthLog};
 use crate::limits::ARENA_FRAMES;
 use crate::net::clock::{host_clock_id, monotonic_us};
 use crate::node::origin::Truth;
+use crate::node::tls::UpstreamTrust;
 use crate::origin::publisher::Publisher;
 use crate::sequence::Tick;
 use crate::state::sample::WorldSample;
@@ -34,6 +36,8 @@ pub enum TruthSource {
         addr: String,
         /// What the origin knows its subscribers by.
         token: Vec<u8>,
+        /// Whom it believes to be the origin; `None` for a plain connection.
+        trust: Option<UpstreamTrust>,
     },
     /// The recording that the origin plays, from its beginning and for ever. Knows no times of publication.
     Recording(PathBuf),
@@ -41,6 +45,8 @@ pub enum TruthSource {
 
 /// How long a source sleeps when there is nothing.
 const GLANCE: Duration = Duration::from_millis(20);
+/// Time in which an origin shows its certificate.
+const HANDSHAKE: Duration = Duration::from_secs(3);
 /// Pause before connecting again.
 const AGAIN: Duration = Duration::from_millis(200);
 /// The same in the first seconds after a connection was lost: an origin that comes back is met before its relay, whose
@@ -58,7 +64,7 @@ pub fn start(source: TruthSource, log: Arc<TruthLog>) -> anyhow::Result<JoinHand
     let builder = std::thread::Builder::new().name("bench-truth".to_owned());
     let thread = match source {
         TruthSource::Tap(receiver) => builder.spawn(move || tap(&receiver, &log)),
-        TruthSource::Subscription { addr, token } => {
+        TruthSource::Subscription { addr, token, trust } => {
             let found = addr.to_socket_addrs().map_err(|error| {
                 FlagError(format!(
                     "--truth {addr} is no file, and no address ({error}): give the origin's host:port, or the recording it plays"
@@ -68,7 +74,7 @@ pub fn start(source: TruthSource, log: Arc<TruthLog>) -> anyhow::Result<JoinHand
                 let text = format!("--truth {addr} has no address: give the origin's host:port");
                 return Err(FlagError(text).into());
             }
-            builder.spawn(move || subscribe(&addr, token, &log))
+            builder.spawn(move || subscribe(&addr, token, trust.as_ref(), &log))
         }
         TruthSource::Recording(path) => {
             let world = TraceWorld::load(&path, &TraceOptions::default())
@@ -100,7 +106,7 @@ struct Followed {
     one_clock: bool,
 }
 
-fn subscribe(addr: &str, token: Vec<u8>, log: &TruthLog) {
+fn subscribe(addr: &str, token: Vec<u8>, trust: Option<&UpstreamTrust>, log: &TruthLog) {
     let mut subscriber = Subscriber::with_flags(token, OBSERVER);
     let (mut followed, mut lost_at) = (None, None);
     while !log.is_stopped() {
@@ -108,7 +114,14 @@ fn subscribe(addr: &str, token: Vec<u8>, log: &TruthLog) {
             Ok(stream) => {
                 // It is tried again whatever ended it.
                 let before = log.pushed();
-                let _ = follow(stream, &mut subscriber, &mut followed, log);
+                let ended = match trust {
+                    None => follow(stream, &mut subscriber, &mut followed, log),
+                    Some(trust) => sealed(trust, addr, stream)
+                        .and_then(|stream| follow(stream, &mut subscriber, &mut followed, log)),
+                };
+                if let (Some(_), Err(error)) = (trust, ended) {
+                    log.note_trouble(format!("the TLS connection ended: {error}"), false);
+                }
                 subscriber.disconnected(&mut Vec::new());
                 log.note_gap();
                 if log.pushed() > before {
@@ -128,7 +141,12 @@ fn connect(addr: &str) -> Result<TcpStream, String> {
     let found = addr.to_socket_addrs().map_err(|error| error.to_string())?;
     for addr in found {
         match TcpStream::connect_timeout(&addr, Duration::from_secs(1)) {
-            Ok(stream) => return Ok(stream),
+            Ok(stream) => {
+                stream
+                    .set_read_timeout(Some(GLANCE))
+                    .map_err(|error| error.to_string())?;
+                return Ok(stream);
+            }
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
                 why = format!("{addr} refuses connections: nothing listens there");
             }
@@ -141,14 +159,29 @@ fn connect(addr: &str) -> Result<TcpStream, String> {
     Err(why)
 }
 
+/// The origin's certificate is asked for before anything is said.
+fn sealed(
+    trust: &UpstreamTrust,
+    addr: &str,
+    stream: TcpStream,
+) -> std::io::Result<StreamOwned<ClientConnection, TcpStream>> {
+    let mut stream = trust.over(addr, stream)?;
+    stream.sock.set_read_timeout(Some(HANDSHAKE))?;
+    while stream.conn.is_handshaking() {
+        stream.conn.complete_io(&mut stream.sock)?;
+    }
+    stream.sock.set_read_timeout(Some(GLANCE))?;
+    Ok(stream)
+}
+
 fn follow(
-    mut stream: TcpStream,
+    mut stream: impl Read + Write,
     subscriber: &mut Subscriber,
     followed: &mut Option<Followed>,
     log: &TruthLog,
 ) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(GLANCE))?;
     stream.write_all(&subscriber.start())?;
+    stream.flush()?;
     let (mut buffer, mut events) = (vec![0; 64 << 10], Vec::new());
     while !log.is_stopped() && !subscriber.is_closed() {
         match stream.read(&mut buffer) {
@@ -166,6 +199,7 @@ fn follow(
         }
         let outgoing = subscriber.take_outgoing();
         stream.write_all(&outgoing)?;
+        stream.flush()?;
     }
     Ok(())
 }
@@ -270,6 +304,47 @@ mod tests {
     }
 
     /// Who is not there, or does not let the bench in, is named: the one is tried again, the other is not.
+    /// The truth comes by TLS where the origin proves itself, and from nobody else.
+    #[test]
+    fn threats_82_the_truth_comes_from_whom_the_file_vouches_for() {
+        use crate::node::origin::{OriginHandle, OriginSettings, OriginSource};
+        use crate::node::tls::tests::Papers;
+        let (papers, others) = (Papers::new("truth"), Papers::new("no-truth"));
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/data/rl_2016_3v3_800.jsonl.zst"
+        );
+        let origin = OriginHandle::start(OriginSettings {
+            identity: Some(papers.identity()),
+            ..OriginSettings::loopback(OriginSource::Trace {
+                path: path.into(),
+                repeat: true,
+                speed: 1.0,
+            })
+        })
+        .expect("an origin");
+        for (trust, comes) in [(papers.trust(), true), (others.trust(), false)] {
+            let log = TruthLog::new(1_000_000);
+            let source = TruthSource::Subscription {
+                addr: origin.addr().to_string(),
+                token: Vec::new(),
+                trust: Some(trust),
+            };
+            let thread = start(source, Arc::clone(&log)).expect("starts");
+            let begun = Instant::now();
+            while log.pushed() == 0 && log.trouble().is_none() {
+                assert!(
+                    begun.elapsed() < Duration::from_secs(20),
+                    "neither truth nor trouble"
+                );
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            log.stop();
+            thread.join().expect("ends");
+            assert_eq!(log.pushed() > 0, comes, "{:?}", log.trouble());
+        }
+    }
+
     #[test]
     fn what_keeps_the_truth_away_is_named() {
         use crate::node::origin::{OriginHandle, OriginSettings, OriginSource};
@@ -298,7 +373,11 @@ mod tests {
         ] {
             let (log, begun) = (TruthLog::new(1), Instant::now());
             let token = b"sesame".to_vec();
-            let source = TruthSource::Subscription { addr, token };
+            let source = TruthSource::Subscription {
+                addr,
+                token,
+                trust: None,
+            };
             let thread = start(source, Arc::clone(&log)).expect("starts");
             let trouble = loop {
                 if let Some(trouble) = log.trouble() {
@@ -317,6 +396,7 @@ mod tests {
         let source = TruthSource::Subscription {
             addr: "no-port".to_owned(),
             token: Vec::new(),
+            trust: None,
         };
         let error = start(source, TruthLog::new(1)).expect_err("refused");
         assert!(

@@ -11,7 +11,7 @@ use super::inputs::LedgerKeeper;
 use super::preflight;
 use super::report::Report;
 use super::run::{Plan, Target, is_recording};
-use super::scrape::{self, Samples};
+use super::scrape::{self, Admin, Samples};
 use super::settings::FlagError;
 use super::source::{self, TruthSource};
 use super::truth::TruthLog;
@@ -20,6 +20,7 @@ use crate::node::minter::Minter;
 use crate::node::origin::{OriginHandle, OriginSettings, OriginSource};
 use crate::node::relay::RelayHandle;
 use crate::node::settings::RelaySettings;
+use crate::node::tls::UpstreamTrust;
 use crate::state::view::View;
 use crate::token::TokenKeys;
 
@@ -38,7 +39,7 @@ pub(super) struct Stage {
     /// What mints the tokens that the relay asks for.
     pub(super) minter: Option<Minter>,
     pub(super) local: Option<(OriginHandle, RelayHandle)>,
-    pub(super) admin: Option<SocketAddr>,
+    pub(super) admin: Option<Admin>,
     pub(super) log: Option<Arc<TruthLog>>,
     pub(super) truth: Option<JoinHandle<()>>,
     /// What the origin of this process hears of inputs.
@@ -58,18 +59,22 @@ impl Stage {
                 admin,
                 truth,
                 truth_token,
+                truth_trust,
             } => {
                 let mut stage = Stage {
                     relay: *relay,
                     minter: minter.clone(),
                     local: None,
-                    admin: *admin,
+                    admin: admin.clone(),
                     log: None,
                     truth: None,
                     ledger: None,
                 };
                 if let Some(truth) = truth {
-                    stage.truth = Some(source::start(truth_source(truth, truth_token), Arc::clone(&log))?);
+                    stage.truth = Some(source::start(
+                        truth_source(truth, truth_token, truth_trust.clone()),
+                        Arc::clone(&log),
+                    )?);
                     stage.log = Some(log);
                     stage.wait_for_truth(truth)?;
                 }
@@ -144,7 +149,7 @@ impl Stage {
     }
 
     pub(super) fn samples(&self) -> anyhow::Result<Option<Samples>> {
-        match (&self.local, self.admin) {
+        match (&self.local, &self.admin) {
             (Some((_, relay)), _) => Ok(Some(Samples::parse(&relay.metrics_text()))),
             (None, Some(admin)) => Samples::fetch(admin).map(Some),
             (None, None) => Ok(None),
@@ -259,13 +264,14 @@ fn own_view(origin: &OriginSource) -> Option<View> {
     }
 }
 
-fn truth_source(truth: &str, token: &[u8]) -> TruthSource {
+fn truth_source(truth: &str, token: &[u8], trust: Option<UpstreamTrust>) -> TruthSource {
     if is_recording(truth) {
         TruthSource::Recording(truth.into())
     } else {
         TruthSource::Subscription {
             addr: truth.to_owned(),
             token: token.to_vec(),
+            trust,
         }
     }
 }

@@ -13,12 +13,14 @@ use super::{Outcome, UsageError};
 use crate::bench::merge::merge;
 use crate::bench::report::Report;
 use crate::bench::run::{self, Glance, Plan, Target};
+use crate::bench::scrape::Admin;
 use crate::bench::settings::{FlagError, LinkFlags, LoadFlags, TargetFlags};
 use crate::bench::stage::BEGIN_WITHIN;
 use crate::bench::summary::{count, summary};
 use crate::bench::threshold;
 use crate::impairment::settings::ImpairmentSettings;
 use crate::node::minter::Minter;
+use crate::node::tls::UpstreamTrust;
 
 /// Flags.
 #[derive(clap::Args, Debug)]
@@ -106,7 +108,11 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         Some(relay) => Target::Remote {
             minter: minter(&target)?,
             relay: resolve(relay)?,
-            admin: target.admin,
+            admin: target.admin.map(|addr| Admin {
+                addr,
+                token: target.admin_token.clone().unwrap_or_default(),
+            }),
+            truth_trust: truth_trust(&target)?,
             truth: target.truth,
             truth_token: target.truth_token.unwrap_or_default().into_bytes(),
         },
@@ -126,6 +132,15 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     let report = follow(&Plan::of(&load, target, down, up))?;
     conclude(&report, load.report.as_deref())
+}
+
+/// Whom the truth's subscription believes to be the origin.
+fn truth_trust(target: &TargetFlags) -> anyhow::Result<Option<UpstreamTrust>> {
+    let load = |file: &PathBuf| {
+        UpstreamTrust::load(file)
+            .map_err(|fault| usage(FlagError(format!("--truth-ca-file {}: {fault}", file.display()))))
+    };
+    Ok(target.truth_ca_file.as_ref().map(load).transpose()?)
 }
 
 /// What mints the tokens that a relay asks for.

@@ -35,6 +35,7 @@ struct Ackline {
 }
 
 #[derive(Subcommand, Debug)]
+#[allow(clippy::large_enum_variant)] // There is one in a process.
 enum Command {
     /// The whole system in one process over real loopback UDP, with verifying clients.
     Demo(demo::Args),

@@ -11,6 +11,7 @@ use crate::node::origin::{OriginHandle, OriginSettings, OriginSource};
 use crate::node::settings::LogFormat;
 use crate::node::signals::{Signal, Signals};
 use crate::node::source::SPEEDS;
+use crate::node::tls::OriginIdentity;
 use crate::state::view::View;
 
 /// Ticks of a scene a second unless told otherwise: what two cores carry to some hundred clients.
@@ -142,6 +143,23 @@ pub struct Args {
         hide_env_values = true
     )]
     token: Option<String>,
+    /// Certificate of this origin and those that vouch for it (PEM): relays connect by TLS 1.3, and name them or their
+    /// authority in upstream_ca_file [default: none, plain TCP, for a private network]
+    #[arg(
+        long,
+        env = "ACKLINE_ORIGIN_TLS_CERT_FILE",
+        value_name = "FILE",
+        requires = "tls_key_file"
+    )]
+    tls_cert_file: Option<PathBuf>,
+    /// Its private key (PEM)
+    #[arg(
+        long,
+        env = "ACKLINE_ORIGIN_TLS_KEY_FILE",
+        value_name = "FILE",
+        requires = "tls_cert_file"
+    )]
+    tls_key_file: Option<PathBuf>,
     /// What players may see: whole, radius:ENTER,LEAVE around their entity, spectator:ENTER,LEAVE around their camera, in
     /// metres; its scenes hide from each player what its team may not see [default: what their relay is set to, all of it]
     #[arg(long, value_name = "VIEW", value_parser = str::parse::<View>)]
@@ -173,6 +191,13 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// A refused source ([`UsageError`]), or an address or thread that cannot be had.
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let source = args.source.source(args.seed)?;
+    let identity = match (&args.tls_cert_file, &args.tls_key_file) {
+        (Some(certificate), Some(key)) => Some(
+            OriginIdentity::load(certificate, key)
+                .map_err(|fault| UsageError(format!("--tls-cert-file, --tls-key-file: {fault}")))?,
+        ),
+        _ => None,
+    };
     let _filter = logging::begin(&args.log, args.log_format);
     super::variables::strange()
         .iter()
@@ -182,6 +207,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         listen: args.listen,
         source,
         token: args.token.unwrap_or_default().into_bytes(),
+        identity,
         wait_for_subscriber: args.wait_for_subscriber,
         view: args.view,
         tap: false,

@@ -1,6 +1,5 @@
 //! `ackline relay`: runs the edge relay until it is told to end.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -75,11 +74,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         filter,
     };
     tracing::info!(clients = %relay.data_addr(), admin = %relay.admin_addr(), "relay started");
-    warn_of_exposure(
-        reload.in_force.is_insecure(),
-        relay.data_addr(),
-        relay.admin_addr(),
-    );
+    warn_of_exposure(&reload.in_force);
     loop {
         match signals.next(LONG) {
             Some(Signal::End) => break,
@@ -164,15 +159,28 @@ impl Reload {
 }
 
 /// One line for each thing strangers can do.
-fn warn_of_exposure(insecure: bool, data: SocketAddr, admin: SocketAddr) {
-    if insecure {
+fn warn_of_exposure(settings: &RelaySettings) {
+    if settings.is_insecure() {
+        let data = settings.listen;
         tracing::warn!(
             "insecure mode: no connect tokens are asked for, so whoever reaches {data} may watch, and whoever sees the packets may read them; keep it inside a network you trust"
         );
     }
-    if !admin.ip().is_loopback() {
+    if !settings.admin.ip().is_loopback() && settings.admin_token.is_empty() {
+        let admin = settings.admin;
         tracing::warn!(
-            "whoever reaches the admin address {admin} may drain this relay: it has no authentication"
+            "whoever reaches the admin address {admin} may drain this relay: give an admin_token, or an address of loopback"
+        );
+    }
+    let is_here = |name: &String| {
+        ["127.", "localhost:", "[::1]:"]
+            .iter()
+            .any(|here| name.starts_with(here))
+    };
+    let away = settings.upstream.iter().find(|name| !is_here(name));
+    if let (Some(away), None) = (away, &settings.upstream_trust) {
+        tracing::warn!(
+            "the upstream {away} is plain TCP: whoever is on the way may read and change the world; give an upstream_ca_file, or keep it inside a network you trust"
         );
     }
 }

@@ -1,17 +1,19 @@
 //! The operators' HTTP: metrics, probes, settings, sessions, drain. On its own listener, loopback by default.
 //!
-//! It has no authentication: whoever reaches it may drain the relay. Nothing it does waits for a shard without a
-//! bound.
+//! With an `admin_token` all but the probes ask for it, as a bearer token; without one whoever reaches it may drain the
+//! relay. Nothing it does waits for a shard without a bound.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::{Query, Request, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
+use subtle::ConstantTimeEq;
 
 use super::control::{Control, ShardBusy};
 use crate::limits::SESSIONS_PAGE_MAX;
@@ -22,15 +24,33 @@ const PAGE: usize = 100;
 
 /// The routes over a running relay.
 pub fn router(control: Arc<Control>) -> Router {
-    Router::new()
+    let guarded = Router::new()
         .route("/metrics", get(metrics))
-        .route("/live", get(live))
-        .route("/ready", get(ready))
         .route("/config", get(config))
         .route("/sessions", get(sessions))
         .route("/drain", post(drain))
+        .route_layer(from_fn_with_state(Arc::clone(&control), admit));
+    Router::new()
+        .route("/live", get(live))
+        .route("/ready", get(ready))
+        .merge(guarded)
         .fallback(nothing)
         .with_state(control)
+}
+
+/// Lets those pass who show the token, where there is one (SPEC OPS3).
+async fn admit(State(control): Relay, request: Request, next: Next) -> Response {
+    let wanted = control.settings.admin_token.as_bytes();
+    let shown = request.headers().get(header::AUTHORIZATION);
+    let shown = shown.and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+    if wanted.is_empty() || shown.is_some_and(|shown| shown.ct_eq(wanted).into()) {
+        return next.run(request).await;
+    }
+    let error = "this needs the relay's admin_token: send the header Authorization: Bearer TOKEN";
+    let mut refusal = reply(StatusCode::UNAUTHORIZED, &json!({ "error": error }));
+    let scheme = header::HeaderValue::from_static("Bearer");
+    refusal.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+    refusal
 }
 
 /// The relay's state as its handlers get it.

@@ -24,6 +24,7 @@ use super::metrics::IngestMetrics;
 use super::players::Caller;
 use super::shelf::Shelf;
 use super::status::RelayStatus;
+use super::tls::{Line, UpstreamTrust};
 use crate::backoff::Backoff;
 use crate::limits::{UPSTREAM_BACKOFF_US, UPSTREAM_CONNECT_US, UPSTREAM_SILENCE_US};
 use crate::net::clock::monotonic_us;
@@ -36,6 +37,8 @@ const READ_BYTES: usize = 256 << 10;
 /// The upstream side of a relay.
 pub struct Ingest {
     upstream: Vec<String>,
+    /// Whom it believes to be the origin; without, the connection is plain.
+    trust: Option<UpstreamTrust>,
     subscriber: Subscriber,
     events: Vec<SubscriberEvent>,
     buffer: BytesMut,
@@ -59,6 +62,8 @@ pub struct Ingest {
 enum Turn {
     Read(usize),
     Written(usize),
+    /// All that was written is on its way.
+    Flushed,
     /// Players did something.
     Called,
 }
@@ -84,7 +89,7 @@ impl Ingest {
     /// The upstream side of a relay that gets its frames from `upstream`, as `host:port`, first to last.
     #[must_use]
     pub fn new(
-        upstream: Vec<String>,
+        (upstream, trust): (Vec<String>, Option<UpstreamTrust>),
         token: Vec<u8>,
         intake: Intake,
         caller: Caller,
@@ -94,6 +99,7 @@ impl Ingest {
     ) -> Ingest {
         Ingest {
             upstream,
+            trust,
             subscriber: Subscriber::new(token),
             events: Vec::new(),
             buffer: BytesMut::with_capacity(READ_BYTES),
@@ -193,8 +199,12 @@ impl Ingest {
                 return Ended::Failed;
             }
         };
+        let line = match self.introduce(name, socket).await {
+            Ok(line) => line,
+            Err(ended) => return ended,
+        };
         let (ticks, since_us) = (self.subscriber.counts().ticks, monotonic_us());
-        let ended = self.connected(name, socket).await;
+        let ended = self.connected(name, line).await;
         self.subscriber.disconnected(&mut self.events);
         self.take_events();
         self.intake.disconnected(monotonic_us());
@@ -225,18 +235,44 @@ impl Ingest {
         }
     }
 
+    /// Makes a connection one that ticks may come by: sealed, where that is asked for, with whom it should be.
+    async fn introduce(&mut self, name: &str, socket: TcpStream) -> Result<Line, Ended> {
+        let place = self.place.clone();
+        if let Err(error) = socket.set_nodelay(true) {
+            self.failed(
+                Connect::Unreachable,
+                &format!("the upstream {place} is lost: {error}; it is tried again"),
+            );
+            return Err(Ended::Failed);
+        }
+        let Some(trust) = self.trust.clone() else {
+            return Ok(Line::Plain(socket));
+        };
+        let text = match self.wait(trust.connect(name, socket), UPSTREAM_CONNECT_US).await {
+            Waited::Stopped => return Err(Ended::Stopped),
+            Waited::Done(Ok(line)) => return Ok(line),
+            Waited::Done(Err(error)) => format!(
+                "the upstream {place} is not believed: {error}; it must speak TLS 1.3 and show a certificate for that name that upstream_ca_file vouches for; it is tried again"
+            ),
+            Waited::TimeUp => {
+                format!(
+                    "the upstream {place} does not finish the TLS handshake: does it speak TLS?; it is tried again"
+                )
+            }
+        };
+        self.failed(Connect::Unbelieved, &text);
+        Err(Ended::Failed)
+    }
+
     /// Speaks with a connected origin until either ends it. It reads while it writes: an origin that writes before it
     /// reads never stands still, and one that does not read makes players' inputs wait and be dropped, not ticks.
-    async fn connected(&mut self, name: &str, mut socket: TcpStream) -> Waited<io::Result<()>> {
-        if let Err(error) = socket.set_nodelay(true) {
-            return Waited::Done(Err(error));
-        }
+    async fn connected(&mut self, name: &str, line: Line) -> Waited<io::Result<()>> {
+        let (mut reader, mut writer) = tokio::io::split(line);
         self.caller.begin();
         let line = Arc::clone(self.caller.line());
-        let (mut reader, mut writer) = socket.split();
         let mut patience_us = monotonic_us().saturating_add(self.patience_us);
         let (mut outgoing, mut sent) = (self.subscriber.start(), 0);
-        let mut known = false;
+        let (mut known, mut flushed) = (false, true);
         loop {
             if sent == outgoing.len() {
                 (outgoing, sent) = (self.outgoing(), 0);
@@ -247,9 +283,15 @@ impl Ingest {
             buffer.reserve(READ_BYTES);
             let left_us = patience_us.saturating_sub(monotonic_us());
             let turn = async {
+                let written = async {
+                    match rest {
+                        [] => writer.flush().await.map(|()| Turn::Flushed),
+                        rest => writer.write(rest).await.map(Turn::Written),
+                    }
+                };
                 tokio::select! {
                     read = reader.read_buf(&mut buffer) => read.map(Turn::Read),
-                    written = writer.write(rest), if !rest.is_empty() => written.map(Turn::Written),
+                    turn = written, if !rest.is_empty() || !flushed => turn,
                     () = line.news(), if rest.is_empty() => Ok(Turn::Called),
                 }
             };
@@ -261,7 +303,11 @@ impl Ingest {
                 }
                 Waited::Done(Ok(Turn::Read(_))) => {}
                 Waited::Done(Ok(Turn::Written(count))) => {
-                    sent += count;
+                    (sent, flushed) = (sent + count, false);
+                    continue;
+                }
+                Waited::Done(Ok(Turn::Flushed)) => {
+                    flushed = true;
                     continue;
                 }
                 Waited::Done(Ok(Turn::Called)) => continue,

@@ -53,18 +53,21 @@ pub enum Connect {
     ConnectionRefused,
     /// Nothing came back in time.
     Unanswered,
+    /// It showed no certificate that is believed under its name, or speaks no TLS.
+    Unbelieved,
     /// It was an origin, and one of the two sides refused the other.
     Refused,
 }
 
 impl Connect {
     /// Every result.
-    pub const ALL: [Connect; 6] = [
+    pub const ALL: [Connect; 7] = [
         Connect::Connected,
         Connect::Unresolved,
         Connect::Unreachable,
         Connect::ConnectionRefused,
         Connect::Unanswered,
+        Connect::Unbelieved,
         Connect::Refused,
     ];
 
@@ -77,6 +80,7 @@ impl Connect {
             Connect::Unreachable => "unreachable",
             Connect::ConnectionRefused => "connection_refused",
             Connect::Unanswered => "unanswered",
+            Connect::Unbelieved => "unbelieved",
             Connect::Refused => "refused",
         }
     }

@@ -40,6 +40,7 @@ pub mod spelling;
 pub mod status;
 mod subscription;
 pub mod tally;
+pub mod tls;
 
 #[cfg(test)]
 mod tests;

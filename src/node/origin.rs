@@ -21,6 +21,7 @@ use super::loggate::LogBurst;
 use super::random::random;
 use super::source::Source;
 use super::subscription;
+use super::tls::OriginIdentity;
 use crate::limits::{HEARD_MAX, PLAYER_EVENTS_MAX, TRUTH_TICKS_MAX};
 use crate::net::clock::{host_clock_id, monotonic_us};
 use crate::origin::publisher::Publisher;
@@ -62,6 +63,8 @@ pub struct OriginSettings {
     pub source: OriginSource,
     /// What subscribers must show; empty admits everybody.
     pub token: Vec<u8>,
+    /// How it proves itself to subscribers; `None`: the connections are plain.
+    pub identity: Option<OriginIdentity>,
     /// The first tick waits for the first subscriber.
     pub wait_for_subscriber: bool,
     /// The view that players are assigned with their entity; `None`: the one that their relay is set to.
@@ -78,6 +81,7 @@ impl OriginSettings {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             source,
             token: Vec::new(),
+            identity: None,
             wait_for_subscriber: false,
             view: None,
             tap: true,
@@ -259,7 +263,11 @@ impl OriginHandle {
         let context = runtime.enter();
         let listener = tokio::net::TcpListener::from_std(listener)?;
         drop(context);
-        runtime.spawn(subscription::accept(Arc::clone(&stage), listener));
+        runtime.spawn(subscription::accept(
+            Arc::clone(&stage),
+            listener,
+            settings.identity,
+        ));
         let clockwork = Clockwork::new(Arc::clone(&stage), source, settings.wait_for_subscriber);
         let clockwork = std::thread::Builder::new()
             .name("ackline-origin-clock".to_owned())

@@ -352,10 +352,11 @@ impl Builder {
         let status = Arc::clone(&self.status);
         let intake =
             Intake::new(Arc::clone(&self.shelf), Arc::clone(&status)).with_tiers(self.settings.tiers());
-        let (upstream, token) = (
+        let upstream = (
             self.settings.upstream.clone(),
-            self.settings.upstream_token.clone(),
+            self.settings.upstream_trust.clone(),
         );
+        let token = self.settings.upstream_token.clone();
         let shelf = Arc::clone(&self.shelf);
         let ingest = Ingest::new(
             upstream,

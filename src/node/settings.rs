@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::number::whole;
 use super::spelling;
+use super::tls::UpstreamTrust;
 use crate::limits::{SHARDS_MAX, UPSTREAM_TOKEN_MAX};
 use crate::relay::budget::Budget;
 use crate::state::tiers::TierSettings;
@@ -32,14 +33,16 @@ const PUBLIC_ADDRESSES_MAX: usize = 16;
 const UPSTREAMS_MAX: usize = 16;
 
 /// Every key of a file.
-pub const KEYS: [&str; 22] = [
+pub const KEYS: [&str; 24] = [
     "listen",
     "token_keys_file",
     "audience",
     "public_addresses",
     "insecure",
     "admin",
+    "admin_token",
     "upstream",
+    "upstream_ca_file",
     "upstream_token",
     "shards",
     "sessions_max",
@@ -85,8 +88,14 @@ pub struct RelaySettings {
     pub insecure: bool,
     /// HTTP address for operators; port 0 for any free port.
     pub admin: SocketAddr,
+    /// What operators must show at that address; empty admits whoever reaches it.
+    pub admin_token: String,
     /// Origins as `host:port`, tried in order.
     pub upstream: Vec<String>,
+    /// The file of the certificates that vouch for origins; empty for plain connections.
+    pub upstream_ca_file: String,
+    /// What that file holds.
+    pub upstream_trust: Option<UpstreamTrust>,
     /// What the origin knows this relay by; may be empty.
     pub upstream_token: String,
     /// Shard threads, 1 to [`SHARDS_MAX`].
@@ -129,7 +138,10 @@ impl Default for RelaySettings {
             public_addresses: Vec::new(),
             insecure: false,
             admin: SocketAddr::from(([127, 0, 0, 1], 8000)),
+            admin_token: String::new(),
             upstream: vec!["127.0.0.1:7700".to_owned()],
+            upstream_ca_file: String::new(),
+            upstream_trust: None,
             upstream_token: String::new(),
             shards: std::thread::available_parallelism().map_or(1, |cores| cores.get().min(SHARDS_MAX)),
             sessions_max: 10_000,
@@ -170,12 +182,25 @@ pub struct PartialSettings {
     /// no keys are given]
     #[arg(long, env = "ACKLINE_INSECURE", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub insecure: Option<bool>,
-    /// HTTP address for operators: whoever reaches it may drain the relay [default: 127.0.0.1:8000]
+    /// HTTP address for operators: whoever reaches it and has the token, if any, may drain the relay [default:
+    /// 127.0.0.1:8000]
     #[arg(long, env = "ACKLINE_ADMIN", value_name = "ADDR")]
     pub admin: Option<SocketAddr>,
+    /// Bearer token that operators must show there, but for /live and /ready [default: none]
+    #[arg(
+        long,
+        env = "ACKLINE_ADMIN_TOKEN",
+        value_name = "TOKEN",
+        hide_env_values = true
+    )]
+    pub admin_token: Option<String>,
     /// Origins as host:port, tried in order, separated by commas [default: 127.0.0.1:7700]
     #[arg(long, env = "ACKLINE_UPSTREAM", value_name = "ADDR[,ADDR...]")]
     pub upstream: Option<String>,
+    /// File of the certificates (PEM) that an origin's must be, or be signed by: the upstream is then TLS 1.3 [default:
+    /// none, plain TCP, for a private network]
+    #[arg(long, env = "ACKLINE_UPSTREAM_CA_FILE", value_name = "FILE")]
+    pub upstream_ca_file: Option<String>,
     /// What the origin knows this relay by [default: none]
     #[arg(
         long,
@@ -328,6 +353,19 @@ impl RelaySettings {
         Ok(())
     }
 
+    /// Reads the file of those who vouch for origins, where one is named.
+    fn read_trust(&mut self) -> Result<(), OutOfBounds> {
+        self.upstream_trust = None;
+        if !self.upstream_ca_file.is_empty() {
+            let trust = UpstreamTrust::load(Path::new(&self.upstream_ca_file));
+            self.upstream_trust = Some(trust.map_err(|fault| OutOfBounds {
+                key: "upstream_ca_file",
+                fault: format!("upstream_ca_file {:?}: {fault}", self.upstream_ca_file),
+            })?);
+        }
+        Ok(())
+    }
+
     /// The settings in force: `flags` over those of `file` over the defaults.
     ///
     /// # Errors
@@ -348,6 +386,7 @@ impl RelaySettings {
         flags.apply(&mut settings).map_err(OutOfBounds::of_flag)?;
         settings.check().map_err(OutOfBounds::of_flag)?;
         settings.read_keys().map_err(OutOfBounds::of_flag)?;
+        settings.read_trust().map_err(OutOfBounds::of_flag)?;
         Ok(settings)
     }
 
@@ -410,6 +449,11 @@ impl RelaySettings {
             self.upstream_token.len(),
             0..=UPSTREAM_TOKEN_MAX,
         )?;
+        within(
+            "bytes of admin_token",
+            self.admin_token.len(),
+            0..=UPSTREAM_TOKEN_MAX,
+        )?;
         within("bytes of audience", self.audience.len(), 0..=AUDIENCE_BYTES_MAX)?;
         within(
             "addresses in public_addresses",
@@ -448,13 +492,19 @@ impl RelaySettings {
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
         let mut text = toml::to_string(&PartialSettings {
             upstream_token: None,
+            admin_token: None,
             ..self.shown()
         })?;
-        text.push_str(if self.upstream_token.is_empty() {
-            "# upstream_token = \"\"\n"
-        } else {
-            "# upstream_token is set, and is not shown: put it here, or into ACKLINE_UPSTREAM_TOKEN\n"
-        });
+        for (key, secret) in [
+            ("admin_token", &self.admin_token),
+            ("upstream_token", &self.upstream_token),
+        ] {
+            let variable = key.to_uppercase();
+            text.push_str(&match secret.as_str() {
+                "" => format!("# {key} = \"\"\n"),
+                _ => format!("# {key} is set, and is not shown: put it here, or into ACKLINE_{variable}\n"),
+            });
+        }
         Ok(text)
     }
 
@@ -468,7 +518,9 @@ impl RelaySettings {
             self.public_addresses != other.public_addresses,
             self.insecure != other.insecure,
             self.admin != other.admin,
+            self.admin_token != other.admin_token,
             self.upstream != other.upstream,
+            self.upstream_ca_file != other.upstream_ca_file || self.upstream_trust != other.upstream_trust,
             self.upstream_token != other.upstream_token,
             self.shards != other.shards,
             self.sessions_max != other.sessions_max,
@@ -492,11 +544,7 @@ impl RelaySettings {
     /// Every setting as it is shown to people: secrets masked.
     #[must_use]
     pub fn shown(&self) -> PartialSettings {
-        let masked = if self.upstream_token.is_empty() {
-            ""
-        } else {
-            "(set)"
-        };
+        let masked = |secret: &str| Some(if secret.is_empty() { "" } else { "(set)" }.to_owned());
         PartialSettings {
             listen: Some(self.listen),
             token_keys_file: Some(self.token_keys_file.clone()),
@@ -504,8 +552,10 @@ impl RelaySettings {
             public_addresses: Some(list(&self.public_addresses)),
             insecure: Some(self.insecure),
             admin: Some(self.admin),
+            admin_token: masked(&self.admin_token),
             upstream: Some(self.upstream.join(",")),
-            upstream_token: Some(masked.to_owned()),
+            upstream_ca_file: Some(self.upstream_ca_file.clone()),
+            upstream_token: masked(&self.upstream_token),
             shards: Some(self.shards),
             sessions_max: Some(self.sessions_max),
             budget_bytes_per_s: Some(self.budget_bytes_per_s),
@@ -539,7 +589,7 @@ fn fault_of(key: Option<&str>, message: &str) -> String {
             _ => message.to_owned(),
         };
     };
-    if key == "upstream_token" {
+    if key == "upstream_token" || key == "admin_token" {
         // The message would tell the secret.
         return format!("{key}: it is no text: {wish}");
     }
@@ -593,6 +643,8 @@ impl PartialSettings {
         over(&self.admin, &mut settings.admin);
         let split = |list: &String| list.split(',').map(|name| name.trim().to_owned()).collect();
         over(&self.upstream.as_ref().map(split), &mut settings.upstream);
+        over(&self.admin_token, &mut settings.admin_token);
+        over(&self.upstream_ca_file, &mut settings.upstream_ca_file);
         over(&self.upstream_token, &mut settings.upstream_token);
         over(&self.shards, &mut settings.shards);
         over(&self.sessions_max, &mut settings.sessions_max);

@@ -5,26 +5,42 @@ use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tracing::Level;
 
 use super::fuse::Fuse;
 use super::origin::Stage;
+use super::tls::{Line, OriginIdentity};
 use crate::net::clock::monotonic_us;
 use crate::origin::subscribers::{Dropped, SubscriberId};
 
 /// Time a closed subscriber has to read the last words.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Time a TLS handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// Handshakes under way at once: whoever comes then waits in the system's queue.
+const HANDSHAKES_MAX: usize = 256;
 
-/// Accepts subscribers for ever.
-pub(super) async fn accept(stage: Arc<Stage>, listener: TcpListener) {
+/// Accepts subscribers for ever; with an `identity` it shows that to each and speaks plainly with nobody.
+pub(super) async fn accept(stage: Arc<Stage>, listener: TcpListener, identity: Option<OriginIdentity>) {
     let _fuse = Fuse::new("the origin's listener");
+    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     loop {
+        let Ok(handshake) = Arc::clone(&handshakes).acquire_owned().await else {
+            return;
+        };
         match listener.accept().await {
             Ok((socket, peer)) => {
-                tokio::spawn(attend(Arc::clone(&stage), socket, peer));
+                let (stage, identity) = (Arc::clone(&stage), identity.clone());
+                tokio::spawn(async move {
+                    let line = introduce(&stage, socket, peer, identity).await;
+                    drop(handshake);
+                    if let Some(line) = line {
+                        attend(stage, line, peer).await;
+                    }
+                });
             }
             // Out of files, or the peer is gone already: neither ends the origin (FAULTS 83).
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -32,13 +48,40 @@ pub(super) async fn accept(stage: Arc<Stage>, listener: TcpListener) {
     }
 }
 
-/// One connection from beginning to end.
-async fn attend(stage: Arc<Stage>, mut socket: TcpStream, peer: SocketAddr) {
-    let _fuse = Fuse::new("a subscriber's task");
+/// Makes a connection one that ticks may go by.
+async fn introduce(
+    stage: &Stage,
+    socket: TcpStream,
+    peer: SocketAddr,
+    identity: Option<OriginIdentity>,
+) -> Option<Line> {
     // Without it small ticks wait for acknowledgements; a connection that refuses it is broken.
-    if socket.set_nodelay(true).is_err() {
-        return;
+    socket.set_nodelay(true).ok()?;
+    let Some(identity) = identity else {
+        return Some(Line::Plain(socket));
+    };
+    match tokio::time::timeout(HANDSHAKE, identity.accept(socket)).await {
+        Ok(Ok(line)) => Some(line),
+        Ok(Err(_)) => {
+            let what = "was refused: it speaks no TLS 1.3 with this origin, or does not believe its certificate (upstream_ca_file)";
+            say(stage, peer, Level::WARN, what);
+            None
+        }
+        Err(_) => {
+            say(
+                stage,
+                peer,
+                Level::WARN,
+                "was dropped: it did not finish the TLS handshake",
+            );
+            None
+        }
     }
+}
+
+/// One connection from beginning to end.
+async fn attend(stage: Arc<Stage>, mut line: Line, peer: SocketAddr) {
+    let _fuse = Fuse::new("a subscriber's task");
     let opened = stage.hub().subscribers.open(monotonic_us());
     let id = match opened {
         Ok(id) => id,
@@ -49,11 +92,12 @@ async fn attend(stage: Arc<Stage>, mut socket: TcpStream, peer: SocketAddr) {
                 Level::WARN,
                 "was refused: this origin serves as many as it can",
             );
-            let _ = tokio::time::timeout(LAST_WORDS, socket.write_all(&refusal)).await;
+            let _ = tokio::time::timeout(LAST_WORDS, line.write_all(&refusal)).await;
+            let _ = tokio::time::timeout(LAST_WORDS, line.shutdown()).await;
             return;
         }
     };
-    let (reader, mut writer) = socket.into_split();
+    let (reader, mut writer) = tokio::io::split(line);
     let mut reading = tokio::spawn(read(Arc::clone(&stage), reader, id, peer));
     tokio::select! {
         _ = write(&stage, &mut writer, id) => {
@@ -106,7 +150,7 @@ fn say(stage: &Stage, peer: SocketAddr, level: Level, what: &str) {
 }
 
 /// Takes in what the subscriber says until it closes.
-async fn read(stage: Arc<Stage>, mut reader: OwnedReadHalf, id: SubscriberId, peer: SocketAddr) {
+async fn read(stage: Arc<Stage>, mut reader: ReadHalf<Line>, id: SubscriberId, peer: SocketAddr) {
     let mut buffer = vec![0; 4096];
     loop {
         let Ok(count @ 1..) = reader.read(&mut buffer).await else {
@@ -133,14 +177,17 @@ async fn read(stage: Arc<Stage>, mut reader: OwnedReadHalf, id: SubscriberId, pe
 }
 
 /// Writes what is queued until the subscriber is to be closed, or is gone.
-async fn write(stage: &Stage, writer: &mut OwnedWriteHalf, id: SubscriberId) -> io::Result<()> {
+async fn write(stage: &Stage, writer: &mut WriteHalf<Line>, id: SubscriberId) -> io::Result<()> {
     let mut news = stage.news.subscribe();
     loop {
         news.mark_unchanged();
         loop {
             let next = stage.hub().subscribers.take(id);
             let Some(message) = next else { break };
-            let mut writing = std::pin::pin!(writer.write_all(&message));
+            let mut writing = std::pin::pin!(async {
+                writer.write_all(&message).await?;
+                writer.flush().await
+            });
             loop {
                 tokio::select! {
                     biased;

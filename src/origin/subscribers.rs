@@ -22,6 +22,8 @@ use std::sync::Arc;
 
 use super::players::{PlayerCounts, Players};
 use super::publisher::{Published, Publisher};
+use subtle::ConstantTimeEq;
+
 use crate::limits::{
     DIRECTIVES_TICK_BYTES_MAX, EVENT_BYTES_MAX, RESYNC_GAP_US, SUBSCRIBE_WITHIN_US, SUBSCRIBER_LAG_MAX_US,
     SUBSCRIBER_QUEUE_MAX, SUBSCRIBERS_MAX, UPSTREAM_REQUEST_MAX,
@@ -394,7 +396,7 @@ fn refusal(code: RefuseCode, text: String) -> Arc<[u8]> {
 
 /// Compares tokens in a time that does not tell how much of a wrong one is right.
 fn same(ours: &[u8], theirs: &[u8]) -> bool {
-    ours.len() == theirs.len() && ours.iter().zip(theirs).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+    ours.ct_eq(theirs).into()
 }
 
 #[cfg(test)]

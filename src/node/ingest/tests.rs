@@ -17,7 +17,7 @@ fn trouble_of(upstream: &str, token: &[u8], reached: impl Fn(&str) -> bool) -> S
     let (_, _, metrics) = RelayMetrics::new(0);
     let (stop, stopped) = watch::channel(false);
     let mut ingest = Ingest::new(
-        vec![upstream.to_owned()],
+        (vec![upstream.to_owned()], None),
         token.to_vec(),
         intake,
         Caller::new(Arc::default(), Arc::default()),

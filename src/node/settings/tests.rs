@@ -135,7 +135,10 @@ fn what_is_shown_loads_again_and_hides_secrets() {
         "{shown}"
     );
     let default = RelaySettings::default().to_toml().unwrap();
-    assert!(default.ends_with("\n# upstream_token = \"\"\n"), "{default}");
+    assert!(
+        default.ends_with("\n# admin_token = \"\"\n# upstream_token = \"\"\n"),
+        "{default}"
+    );
     for key in KEYS {
         assert!(
             default.contains(&format!("{key} = ")),

@@ -13,11 +13,16 @@ use super::{LONG, origin, relay, wait_metric};
 
 /// Status, headers and body.
 fn ask(admin: SocketAddr, method: &str, path: &str) -> (u16, String, String) {
+    ask_with(admin, method, path, "")
+}
+
+/// The same with other header lines.
+fn ask_with(admin: SocketAddr, method: &str, path: &str, lines: &str) -> (u16, String, String) {
     let mut socket = TcpStream::connect(admin).unwrap();
     socket.set_read_timeout(Some(LONG)).unwrap();
     write!(
         socket,
-        "{method} {path} HTTP/1.1\r\nHost: relay\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+        "{method} {path} HTTP/1.1\r\nHost: relay\r\nConnection: close\r\nContent-Length: 0\r\n{lines}\r\n"
     )
     .unwrap();
     let mut answer = String::new();
@@ -157,4 +162,46 @@ fn config_shows_what_is_in_force_without_secrets() {
         (200, Some(relay.data_addr().to_string().as_str()))
     );
     assert!(!config.to_string().contains("hunter2"), "{config}");
+}
+
+/// SPEC OPS3: with an admin token only who shows it sees or does anything; the probes ask for none.
+#[test]
+fn ops3_with_an_admin_token_only_the_probes_are_open() {
+    let origin = origin();
+    let relay = RelayHandle::start(RelaySettings {
+        admin_token: "open sesame".into(),
+        shards: 1,
+        ..RelaySettings::loopback(origin.addr())
+    })
+    .unwrap();
+    assert!(relay.wait_ready(LONG));
+    let admin = relay.admin_addr();
+    let guarded = [
+        ("GET", "/metrics"),
+        ("GET", "/config"),
+        ("GET", "/sessions"),
+        ("POST", "/drain"),
+    ];
+    for shown in [
+        "",
+        "Authorization: Bearer open sesam\r\n",
+        "Authorization: Bearer open sesame!\r\n",
+        "Authorization: Basic open sesame\r\n",
+    ] {
+        for (method, path) in guarded {
+            let (status, head, body) = ask_with(admin, method, path, shown);
+            assert_eq!(status, 401, "{method} {path} {shown:?}");
+            assert!(head.contains("www-authenticate: bearer") && body.contains("admin_token"));
+            assert!(!body.contains("sesame"), "{body}");
+        }
+    }
+    assert_eq!(
+        (ask(admin, "GET", "/live").0, ask(admin, "GET", "/ready").0),
+        (200, 200)
+    );
+    for (method, path) in guarded {
+        let (status, _, body) = ask_with(admin, method, path, "Authorization: Bearer open sesame\r\n");
+        assert!(status == 200 || (path == "/drain" && status == 202), "{path}");
+        assert!(!body.contains("sesame"), "{body}");
+    }
 }

@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use super::super::origin::{OriginHandle, OriginSettings};
 use super::super::relay::RelayHandle;
 use super::super::settings::RelaySettings;
+use super::super::tls::tests::Papers;
 use super::watcher::Watcher;
 use super::{LONG, metric, origin, relay, source, wait_metric};
 use crate::client::inbox::ClientEvent;
@@ -105,6 +106,49 @@ fn threats_82_a_relay_without_the_token_is_refused() {
     })
     .unwrap();
     assert!(right.wait_ready(LONG));
+}
+
+/// THREATS 82: with `upstream_ca_file` ticks come from whom that file vouches for, under TLS, and from nobody else; an origin
+/// with a certificate speaks plainly with nobody.
+#[test]
+fn threats_82_a_relay_believes_whom_its_file_vouches_for() {
+    let (papers, others) = (Papers::new("believed"), Papers::new("others"));
+    let origin = OriginHandle::start(OriginSettings {
+        identity: Some(papers.identity()),
+        ..OriginSettings::loopback(source())
+    })
+    .unwrap();
+    let start = |upstream: std::net::SocketAddr, trust: Option<&Papers>| {
+        RelayHandle::start(RelaySettings {
+            upstream_trust: trust.map(Papers::trust),
+            shards: 1,
+            ..RelaySettings::loopback(upstream)
+        })
+        .unwrap()
+    };
+    let relay = start(origin.addr(), Some(&papers));
+    assert!(relay.wait_ready(LONG));
+    // Both ways: ticks come, and what players do goes up.
+    let mut watcher = Watcher::joined(relay.data_addr());
+    watcher.run_until("the world is shown", |watcher| {
+        watcher.client.display().live() > 0
+    });
+    let unbelieved = "ackline_upstream_connects_total{result=\"unbelieved\"}";
+    assert_eq!(metric(&relay, unbelieved), 0.0);
+
+    let deceived = start(origin.addr(), Some(&others));
+    wait_metric(&deceived, unbelieved, 1.0);
+    let plain_origin = super::origin();
+    let strict = start(plain_origin.addr(), Some(&papers));
+    wait_metric(&strict, unbelieved, 1.0);
+    let plain = start(origin.addr(), None);
+    // It is no stream of ours that answers, and it ends.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    for relay in [&deceived, &strict, &plain] {
+        assert!(!relay.is_ready());
+        assert_eq!(metric(relay, "ackline_upstream_connected"), 0.0);
+    }
+    assert_eq!(origin.counts().subscribers, 1);
 }
 
 /// FAULTS 82: addresses are tried in order; a name that is nobody's and a port that nobody has do not stop it.
