@@ -3,9 +3,12 @@ mod threats;
 mod tiers;
 
 use super::*;
+use crate::limits::SLOTS_MAX;
+use crate::state::frame::Grave;
 use crate::state::record::Motion;
 use crate::state::rotation::Rotation;
 use crate::state::schema::tests::full_schema;
+use crate::state::update::Despawn;
 
 fn entity(id: u32, generation: u32) -> Entity {
     Entity { id, generation }
