@@ -9,19 +9,19 @@
 //!
 //! Memory: 8 bytes a member, 6 bytes for each who left since the baseline.
 
-use std::sync::Arc;
-
 use crate::sequence::Tick;
 use crate::state::Frame;
 use crate::state::entity::{Departure, Entity};
 use crate::state::frame::Place;
-use crate::state::grid::{Point, distance_squared, point};
+use crate::state::grid::{Point, point};
 use crate::state::slots::{Slot, SlotSet};
 use crate::state::view::{Range, Scope, View};
 
 use super::arena::Arena;
 use super::stamp::{LONG_AGO, Stamp};
 use super::table::Table;
+
+mod past;
 
 /// One entity in view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +78,6 @@ pub struct Interest {
     /// Stream and tick of the last update.
     updated: Option<(u32, Tick)>,
 }
-
-/// Frames in which somebody may have been seen whom the newest baseline lacks: more than a baseline is old.
-const ADOPT_FRAMES: u32 = 128;
 
 /// Memory that the updates of all sessions of a shard share.
 #[derive(Debug, Default)]
@@ -198,48 +195,6 @@ impl Interest {
             .binary_search_by_key(&slot, |member| member.slot)
             .ok()?;
         self.members.get(place)
-    }
-
-    /// True for what befell, in the frame `past`, one who was in view then: who is in view `now`, or was a member until that
-    /// frame or later. Of frames that come at once only the newest is looked at; the others are asked where it was in them.
-    #[must_use]
-    pub fn hears_of(&self, slot: Slot, past: &Frame, now: Tick) -> bool {
-        let tick = past.tick;
-        if self.member(slot).is_some() {
-            return tick == now || self.saw(slot, past);
-        }
-        let place = self.left.binary_search_by_key(&slot, |left| left.slot);
-        let left = place.ok().and_then(|place| self.left.get(place));
-        let Some(left) = left.filter(|left| !left.since.is_before(tick, now)) else {
-            return false;
-        };
-        match past.record(slot) {
-            None => left.why == Departure::Destroyed,
-            Some(_) => tick != now && self.saw(slot, past),
-        }
-    }
-
-    /// The view was whole until now, `since` a tick where it was not before: whoever lived in one of the last frames from
-    /// then on counts as seen long ago. The newest is still to be looked at.
-    pub fn adopt(&mut self, arena: &Arena, since: Option<Tick>) {
-        let Some(newest) = arena.newest() else { return };
-        let mut seen = SlotSet::default();
-        let past = (0..ADOPT_FRAMES).map_while(|back| arena.frame(newest.tick.minus(back)));
-        let whole = |frame: &&Arc<Frame>| {
-            let older = since.is_some_and(|since| since.is_after(frame.tick));
-            !older && frame.stream_epoch == newest.stream_epoch
-        };
-        past.take_while(whole).for_each(|frame| seen.union(frame.alive()));
-        let long_ago = Stamp::long_ago(newest.tick);
-        let member = |slot| Member {
-            slot,
-            sent: long_ago,
-            entered: long_ago,
-            distance: 0,
-        };
-        self.members = seen.iter().map(member).collect();
-        self.left.clear();
-        self.updated = Some((newest.stream_epoch, newest.tick.minus(1)));
     }
 
     /// Finds who is in view in `frame`, the newest of `arena`.
@@ -406,44 +361,6 @@ impl Interest {
             since: Stamp::of(frame.tick),
             why,
         }
-    }
-
-    /// Where the own entity was in a frame that was not looked at. It lived in the slot it was seen in first or last; one that
-    /// came and went between two looks is looked for.
-    fn own_in(&self, frame: &Frame) -> Option<Point> {
-        let is_own = |slot: &Slot| {
-            let record = frame.record(*slot);
-            record.is_some_and(|record| Some(record.entity) == self.owner)
-        };
-        let mut known = [self.owner_slot, self.owner_before].into_iter().flatten();
-        let slot = known.find(is_own);
-        let slot = slot.or_else(|| self.owner.and_then(|_| frame.alive().iter().find(is_own)));
-        place_of(frame, slot?)
-    }
-
-    /// True when a slot's entity was within reach in a frame that was not looked at.
-    fn saw(&self, slot: Slot, frame: &Frame) -> bool {
-        let Some(record) = frame.record(slot) else {
-            return false;
-        };
-        if Some(record.entity) == self.owner {
-            return true;
-        }
-        let own = self.own_in(frame).or(self.own);
-        let centre = match self.view.scope {
-            Scope::Whole => return self.view.permits(frame.tags(slot)),
-            Scope::Owner(_) => own,
-            Scope::Camera(_) => self.camera.unwrap_or(own),
-        };
-        let reach = self
-            .view
-            .scope
-            .range()
-            .map_or(0, |range| u64::from(range.leave_cm()));
-        let near = centre
-            .zip(place_of(frame, slot))
-            .is_some_and(|(centre, place)| distance_squared(centre, place) <= reach.pow(2));
-        near && self.view.permits(frame.tags(slot))
     }
 
     /// Records of these slots, which rise but for where a part begins, were sent at `now`: tells of each member the ticks

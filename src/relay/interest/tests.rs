@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 use crate::relay::arena::tests::{moved, world};
 use crate::state::update::{Despawn, TickUpdate};
