@@ -116,6 +116,13 @@ pub const fn digest_spacing_us(slots: usize) -> u64 {
 }
 /// Longest wait of a snapshot for its parts before it is reported, microseconds (SPEC TAB8).
 pub const HOLD_BACK_MAX_US: u64 = 100_000;
+/// Addresses of one session that are challenged at once: where its client went, and where somebody copies its datagrams to.
+pub const PROBES_MAX: usize = 2;
+/// Bytes that go to an address a client has not proven, for each that came from there (RFC 9000 section 8.1).
+pub const PROBE_BYTES_FACTOR: u64 = 3;
+/// Least time between two challenges to one address, microseconds: one is lost now and then, and a client's next datagram
+/// brings the next.
+pub const PROBE_SPACING_US: u64 = 20_000;
 /// Time between two Welcomes to a client that was not heard yet, microseconds.
 pub const WELCOME_SPACING_US: u64 = 100_000;
 /// Time after which a session whose client was never heard is given up, microseconds: a queue of seconds on the way, as

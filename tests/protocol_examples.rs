@@ -183,6 +183,33 @@ fn player(all: &mut BTreeMap<&'static str, Vec<u8>>) {
     all.insert("owner", bytes);
 }
 
+/// The examples of a path's challenge and its answer.
+fn paths(all: &mut BTreeMap<&'static str, Vec<u8>>) {
+    let token: payload::PathToken = [0xD0, 0xD1, 0xD2, 0xD3, 0xD4, 0xD5, 0xD6, 0xD7];
+    let secrets = Secrets {
+        token_key: [9; 32],
+        client_nonce: CLIENT_NONCE,
+        relay_nonce: RELAY_NONCE,
+        connection: CONNECTION,
+    };
+    let mut sealer = secrets.sealer(Direction::Down).unwrap();
+    assert_eq!(sealer.reserve(), Some(0), "the Welcome's");
+    let number = sealer.reserve().unwrap();
+    let mut down = vec![handshake::DatagramKind::Down as u8];
+    down.put_u32(1);
+    let mut sealed = vec![payload::PATH_CHALLENGE];
+    sealed.put_u16(payload::clock_stamp(65_000_000));
+    sealed.put(&token);
+    all.insert("path-challenge-payload", sealed.clone());
+    let tag = sealer.seal(number, &down, &mut sealed).unwrap();
+    down.extend(sealed);
+    down.extend(tag);
+    all.insert("path-challenge", down);
+    let mut answer = vec![payload::PATH_ANSWER];
+    answer.put(&token);
+    all.insert("path-answer-payload", answer);
+}
+
 fn built() -> BTreeMap<&'static str, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut bytes = Vec::new();
@@ -248,6 +275,7 @@ fn built() -> BTreeMap<&'static str, Vec<u8>> {
     let mut bytes = Vec::new();
     header().encode(&mut bytes);
     all.insert("snapshot-header", bytes);
+    paths(&mut all);
     let commit = Commit::new(
         &[Held {
             id: Tick(294),

@@ -333,7 +333,10 @@ impl Play {
                 .opener
                 .open(low, clear, sealed)
                 .expect("the client's own key");
-            assert_eq!(payload[0] & !(payload::INPUTS | payload::CAMERA), payload::REPORT);
+            assert_eq!(
+                payload[0] & !(payload::INPUTS | payload::CAMERA | payload::PATH_ANSWER),
+                payload::REPORT
+            );
             let flags = payload[0];
             let mut report = Report::default();
             let mut reader = ByteReader::new(&payload[1..]);
@@ -362,6 +365,9 @@ impl Play {
             }
             if flags & payload::CAMERA != 0 {
                 reader.bytes(12).expect("a camera");
+            }
+            if flags & payload::PATH_ANSWER != 0 {
+                reader.bytes(8).expect("an answer");
             }
             reader.end().expect("nothing behind it");
             assert!(report.held.as_slice().len() <= WINDOW_SLOTS);
@@ -426,6 +432,9 @@ fn read_header(bytes: &[u8]) -> Option<SnapshotHeader> {
     reader.u16().ok()?;
     if flags & payload::CLOSE != 0 {
         reader.u8().ok()?;
+    }
+    if flags & payload::PATH_CHALLENGE != 0 {
+        reader.bytes(8).ok()?;
     }
     if flags & payload::WELCOME != 0 {
         Welcome::decode(&mut reader).ok()?;

@@ -50,11 +50,15 @@ impl Mirror {
             | payload::WELCOME
             | payload::CLOSE
             | payload::OWNER
-            | payload::INPUTS_ACK;
+            | payload::INPUTS_ACK
+            | payload::PATH_CHALLENGE;
         let flags = payload::flags(&mut reader, known).expect("flags");
         reader.u16().expect("a clock stamp");
         if flags & payload::CLOSE != 0 {
             assert!(CloseReason::from_code(reader.u8().unwrap()).is_some());
+        }
+        if flags & payload::PATH_CHALLENGE != 0 {
+            reader.bytes(8).expect("a challenge");
         }
         if flags & payload::WELCOME != 0 {
             self.stream_epoch = Welcome::decode(&mut reader).expect("a welcome").stream_epoch;

@@ -9,7 +9,7 @@
 
 use crate::wire::bytes::{ByteReader, ReadError};
 use crate::wire::owner::OwnerBlock;
-use crate::wire::payload::{self, CloseReason, Welcome};
+use crate::wire::payload::{self, CloseReason, PathToken, Welcome};
 use crate::wire::snapshot::SnapshotHeader;
 use crate::wire::stream::skip_block;
 
@@ -18,6 +18,8 @@ use crate::wire::stream::skip_block;
 pub(super) struct Down<'a> {
     pub(super) stamp: u16,
     pub(super) close: Option<CloseReason>,
+    /// To be said again at once, to prove where the client is.
+    pub(super) challenge: Option<PathToken>,
     pub(super) welcome: Option<Welcome<'a>>,
     /// The next input that the relay waits for.
     pub(super) inputs_ack: Option<u32>,
@@ -41,11 +43,13 @@ impl<'a> Down<'a> {
             | payload::WELCOME
             | payload::CLOSE
             | payload::OWNER
-            | payload::INPUTS_ACK;
+            | payload::INPUTS_ACK
+            | payload::PATH_CHALLENGE;
         let flags = payload::flags(&mut reader, known)?;
         let mut down = Down {
             stamp: reader.u16()?,
             close: None,
+            challenge: None,
             welcome: None,
             inputs_ack: None,
             owner: None,
@@ -54,6 +58,9 @@ impl<'a> Down<'a> {
         };
         if flags & payload::CLOSE != 0 {
             down.close = Some(CloseReason::from_code(reader.u8()?).ok_or(ReadError::OutOfRange)?);
+        }
+        if flags & payload::PATH_CHALLENGE != 0 {
+            down.challenge = Some(reader.array()?);
         }
         if flags & payload::WELCOME != 0 {
             down.welcome = Some(Welcome::decode(&mut reader)?);

@@ -13,6 +13,7 @@
 use super::settings::ClientSettings;
 use crate::wire::bytes::ByteWriter;
 use crate::wire::handshake::{ClientNonce, DatagramKind, UP_HEADER_BYTES, WelcomeHeader};
+use crate::wire::payload::PathToken;
 use crate::wire::report::Report;
 use crate::wire::seal::{Direction, OpenError, Opener, Sealer, Secrets};
 
@@ -31,6 +32,8 @@ pub(super) struct Link {
     news_us: Option<u64>,
     /// There is an input that was not said yet.
     input_waits: bool,
+    /// A challenge of the relay that was not answered yet.
+    answer: Option<PathToken>,
 }
 
 /// The datagram with the highest number.
@@ -66,6 +69,7 @@ impl Link {
             sent_us: None,
             news_us: Some(now_us),
             input_waits: false,
+            answer: None,
         })
     }
 
@@ -111,6 +115,16 @@ impl Link {
         self.news_us = Some(self.news_us.map_or(at_us, |news| news.min(at_us)));
     }
 
+    /// The relay wants to know that the client receives here: that is said at once (THREATS 89).
+    pub(super) fn note_challenge(&mut self, challenge: PathToken) {
+        self.answer = Some(challenge);
+    }
+
+    /// The answer to the newest challenge, once.
+    pub(super) fn take_answer(&mut self) -> Option<PathToken> {
+        self.answer.take()
+    }
+
     /// There is a new input: it is said at once, but not too soon after the last time.
     pub(super) fn note_input(&mut self) {
         self.input_waits = true;
@@ -126,9 +140,12 @@ impl Link {
         self.heard_us.saturating_add(idle_us)
     }
 
-    /// When to speak next: news or an input, but not too soon after the last time, or the keepalive (SPEC DEC8).
+    /// When to speak next: at once to answer a challenge; news or an input, but not too soon after the last time; or the
+    /// keepalive (SPEC DEC8).
     pub(super) fn speak_at(&self, settings: &ClientSettings) -> u64 {
-        let Some(sent) = self.sent_us else { return 0 };
+        let Some(sent) = self.sent_us.filter(|_| self.answer.is_none()) else {
+            return 0;
+        };
         let after = |wait_us: u64| sent.saturating_add(wait_us);
         let mut at_us = after(settings.keepalive_us);
         if let Some(news) = self.news_us {
@@ -191,7 +208,13 @@ impl Link {
     pub(super) fn fingerprint(&self) -> String {
         format!(
             "{:?}",
-            (self.heard_us, self.received, self.received_count, self.news_us)
+            (
+                self.heard_us,
+                self.received,
+                self.received_count,
+                self.news_us,
+                self.answer
+            )
         )
     }
 }

@@ -323,6 +323,9 @@ impl Client {
     fn note_datagram(&mut self, now_us: u64, number: u64, down: &Down<'_>, stream: Option<Box<Stream>>) {
         if let Phase::Connected(link) = &mut self.phase {
             self.statistics.gaps += link.note_received(number, down.stamp, now_us);
+            if let Some(challenge) = down.challenge {
+                link.note_challenge(challenge);
+            }
         }
         if self.statistics.connected_us.is_none() {
             self.statistics.connected_us = Some(now_us);

@@ -68,7 +68,11 @@ pub const CATALOGUE: &[Entry] = &[
     counter("ackline_sessions_closed_total", "Sessions closed, by reason."),
     counter(
         "ackline_session_migrations_total",
-        "Sessions whose client came from a new address.",
+        "Sessions that moved to another address, which their client had proven.",
+    ),
+    counter(
+        "ackline_path_challenges_total",
+        "Datagrams of sessions from addresses that are not proven, by what they led to.",
     ),
     counter(
         "ackline_handshake_challenges_total",

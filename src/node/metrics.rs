@@ -19,7 +19,7 @@ use super::status::RelayStatus;
 use super::tally::LoopCounters;
 use crate::net::clock::process_cpu_ns;
 use crate::net::errno::ErrnoKind;
-use crate::relay::counters::{self as core, DatagramRefusal, Withheld};
+use crate::relay::counters::{self as core, DatagramRefusal, PathChallenge, Withheld};
 use crate::token::TokenRefusal;
 use crate::window::send::RestartReason;
 use crate::wire::handshake::Denial;
@@ -35,6 +35,7 @@ pub struct ShardMetrics {
     arena: Option<(Gauge, Gauge)>,
     opened: Rising,
     migrations: Rising,
+    path_challenges: Family,
     challenges: Rising,
     received: Rising,
     snapshots: Rising,
@@ -97,6 +98,11 @@ impl ShardMetrics {
             arena: (shard == 0).then(|| (gauge!("ackline_arena_frames"), gauge!("ackline_arena_bytes"))),
             opened: rising("ackline_sessions_opened_total"),
             migrations: rising("ackline_session_migrations_total"),
+            path_challenges: Family::new(
+                "ackline_path_challenges_total",
+                "result",
+                words(PathChallenge::ALL, PathChallenge::label),
+            ),
             challenges: rising("ackline_handshake_challenges_total"),
             received: rising("ackline_datagrams_received_total"),
             snapshots: rising("ackline_snapshots_sent_total"),
@@ -235,6 +241,7 @@ impl ShardMetrics {
         let c = counters;
         self.opened.tell(c.sessions_opened);
         self.migrations.tell(c.migrations);
+        self.path_challenges.tell(c.path_challenges);
         self.challenges.tell(c.challenges);
         self.received.tell(c.datagrams_received);
         self.snapshots.tell(c.snapshots_sent);

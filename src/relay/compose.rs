@@ -9,10 +9,10 @@ use crate::wire::handshake::{
     DOWN_HEADER_BYTES, DatagramKind, WELCOME_HEADER_BYTES, WelcomeHeader, put_welcome_header,
 };
 use crate::wire::owner::{OWNER_BYTES_MAX, OWNER_RECORD_BYTES_MAX, OwnerBlock};
-use crate::wire::payload::{self, CloseReason, Welcome, clock_stamp};
+use crate::wire::payload::{self, CloseReason, PathToken, Welcome, clock_stamp};
 use crate::wire::snapshot::{HEADER_BYTES_MAX, SnapshotHeader};
 
-use super::outbox::Outbox;
+use super::outbox::{Outbox, Path};
 use super::session::Session;
 
 /// The blocks of one datagram.
@@ -20,6 +20,8 @@ use super::session::Session;
 pub struct Blocks<'a> {
     /// The session ends.
     pub close: Option<CloseReason>,
+    /// A challenge to where the client may be: the datagram goes there, and holds nothing else.
+    pub challenge: Option<(Path, PathToken)>,
     /// What the client must know of its stream.
     pub welcome: Option<Welcome<'a>>,
     /// The state of its own entity, where there is room.
@@ -62,7 +64,7 @@ pub fn compose(
     stopwatch: fn() -> u64,
     outbox: &mut impl Outbox,
 ) -> Option<Composed> {
-    let path = session.path;
+    let path = blocks.challenge.map_or(session.path, |(path, _)| path);
     let buffer = outbox.reserve()?.get_mut(..DATAGRAM_MAX)?;
     let number = session.sealer.reserve()?;
     #[allow(clippy::cast_possible_truncation)]
@@ -103,7 +105,9 @@ pub fn compose(
     rest.get_mut(length..length + TAG_BYTES)?.copy_from_slice(&tag);
     let bytes = header_bytes + length + TAG_BYTES;
     outbox.commit(bytes, path);
-    session.sent_us = now_us;
+    if blocks.challenge.is_none() {
+        session.sent_us = now_us;
+    }
     session.bytes_sent += bytes as u64;
     session.purse.spend(bytes);
     Some(Composed {
@@ -136,6 +140,10 @@ fn write_blocks(
         flags |= payload::CLOSE;
         writer.put_u8(reason as u8);
     }
+    if let Some((_, challenge)) = &blocks.challenge {
+        flags |= payload::PATH_CHALLENGE;
+        writer.put(challenge);
+    }
     if let Some(welcome) = &blocks.welcome {
         flags |= payload::WELCOME;
         welcome.encode(&mut writer);
@@ -144,6 +152,7 @@ fn write_blocks(
         .snapshot
         .map_or(0, |(header, body)| header_bytes(header) + body.len());
     if let Some(next) = session.inputs.acknowledged()
+        && blocks.challenge.is_none()
         && room.saturating_sub(writer.used() + snapshot) >= varint_bytes(next)
     {
         flags |= payload::INPUTS_ACK;

@@ -63,6 +63,41 @@ impl DatagramRefusal {
     }
 }
 
+/// What became of a datagram from an address that its client has not proven: the labels of
+/// `path_challenges_total{result}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PathChallenge {
+    /// A challenge went there.
+    Sent,
+    /// None went: the last is young, or more than three times the bytes that came from there would go there.
+    Withheld,
+    /// The right answer came from there, and the client is there now.
+    Passed,
+    /// An answer that fits no challenge to where it came from: late, or of another address.
+    Unmatched,
+}
+
+impl PathChallenge {
+    /// Every result.
+    pub const ALL: [PathChallenge; 4] = [
+        PathChallenge::Sent,
+        PathChallenge::Withheld,
+        PathChallenge::Passed,
+        PathChallenge::Unmatched,
+    ];
+
+    /// The word used in metrics.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            PathChallenge::Sent => "sent",
+            PathChallenge::Withheld => "withheld",
+            PathChallenge::Passed => "passed",
+            PathChallenge::Unmatched => "unmatched",
+        }
+    }
+}
+
 /// Why a session got no snapshot at a tick: the labels of `withheld_ticks_total{reason}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Withheld {
@@ -247,7 +282,10 @@ pub struct Counters {
     pub segment_misses: u64,
     pub body_shares: u64,
     pub body_builds: u64,
+    /// Moves to an address that was proven.
     pub migrations: u64,
+    /// Challenges of paths, by [`PathChallenge`].
+    pub path_challenges: [u64; PathChallenge::ALL.len()],
     /// What clients report they refused, by the client's reason code.
     pub rejected_by_clients: [u64; 64],
     pub window_slots: Histogram,
@@ -313,6 +351,7 @@ impl Default for Counters {
             body_shares: 0,
             body_builds: 0,
             migrations: 0,
+            path_challenges: [0; PathChallenge::ALL.len()],
             rejected_by_clients: [0; 64],
             window_slots: Histogram::new(SLOT_BOUNDS),
             window_advance_us: Histogram::new(TIME_BOUNDS_US),
@@ -343,6 +382,11 @@ impl Counters {
         self.withheld[reason as usize] += 1;
     }
 
+    /// Counts a challenge of a path, or its answer.
+    pub fn challenge_path(&mut self, result: PathChallenge) {
+        self.path_challenges[result as usize] += 1;
+    }
+
     /// Counts a closed session.
     pub fn close(&mut self, reason: CloseReason) {
         if let Some(index) = CloseReason::ALL.iter().position(|known| *known == reason) {
@@ -362,5 +406,6 @@ const _: () = assert!(REJECTED_MAX <= 64);
 const _: () = {
     // `as usize` on these enums indexes their counters: the lists are in order of declaration.
     assert!(DatagramRefusal::ALL.len() == DatagramRefusal::NoRoom as usize + 1);
+    assert!(PathChallenge::ALL.len() == PathChallenge::Unmatched as usize + 1);
     assert!(Withheld::ALL.len() == Withheld::Egress as usize + 1);
 };

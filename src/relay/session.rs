@@ -17,7 +17,7 @@ use crate::window::WindowLimits;
 use crate::window::send::{Dropped, RestartReason, SendWindow, WindowReport};
 use crate::wire::bytes::{ByteReader, ReadError};
 use crate::wire::input::InputsBlock;
-use crate::wire::payload::{self, CloseReason};
+use crate::wire::payload::{self, CloseReason, PathToken};
 use crate::wire::report::{RefuseReason, Report};
 use crate::wire::seal::{Opener, Sealer};
 use crate::wire::snapshot::Held;
@@ -35,8 +35,10 @@ use super::table::Table;
 
 mod baseline;
 mod player;
+mod roaming;
 
 pub use player::{OwnerRecord, Player};
+pub use roaming::{Arrival, Roaming, Step};
 
 /// Bytes of an `Arc`'s two counters.
 const ARC_BYTES: usize = 2 * size_of::<usize>();
@@ -45,8 +47,10 @@ const ARC_BYTES: usize = 2 * size_of::<usize>();
 pub struct Session {
     /// Connection id: the shard and place are in it.
     pub connection: u64,
-    /// Where the client is.
+    /// Where the client is: it has proven that it receives there.
     pub path: Path,
+    /// Where it may be going.
+    pub roaming: Roaming,
     /// The token it came with; `None` in insecure mode.
     pub token: Option<TokenId>,
     /// The player's number at the backend, as its token says; 0 in insecure mode.
@@ -168,6 +172,8 @@ pub struct Hearing<'a> {
     pub counters: &'a mut Counters,
     /// What the origin is to hear.
     pub events: &'a mut Vec<PlayerEvent>,
+    /// Filled in: what it said of a challenge.
+    pub answer: Option<PathToken>,
 }
 
 /// What a payload asked for beyond the window.
@@ -188,6 +194,7 @@ impl Session {
         Session {
             connection: opening.connection,
             path: opening.path,
+            roaming: Roaming::default(),
             token: None,
             client: 0,
             rate_max: None,
@@ -270,7 +277,8 @@ impl Session {
     /// [`ReadError`] when the payload is malformed; nothing of it is taken then.
     pub fn receive(&mut self, bytes: &[u8], hearing: &mut Hearing<'_>) -> Result<Received, ReadError> {
         let mut reader = ByteReader::new(bytes);
-        let known = payload::CLOSE | payload::REPORT | payload::INPUTS | payload::CAMERA;
+        let known =
+            payload::CLOSE | payload::REPORT | payload::INPUTS | payload::CAMERA | payload::PATH_ANSWER;
         let flags = payload::flags(&mut reader, known)?;
         let mut received = Received::Keepalive;
         if flags & payload::CLOSE != 0 {
@@ -288,7 +296,12 @@ impl Session {
             0 => None,
             _ => Some([reader.u32()?, reader.u32()?, reader.u32()?]),
         };
+        let answer = match flags & payload::PATH_ANSWER {
+            0 => None,
+            _ => Some(reader.array()?),
+        };
         reader.end()?;
+        hearing.answer = answer;
         if flags & payload::REPORT != 0 {
             self.take_report(hearing.now_us, hearing.report, hearing.arena, hearing.counters);
             if received == Received::Keepalive {

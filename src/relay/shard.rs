@@ -26,6 +26,7 @@ use crate::wire::seal::OpenError;
 mod due;
 mod handshake;
 mod players;
+mod roaming;
 mod tour;
 
 use self::due::{Due, due};
@@ -41,7 +42,7 @@ use super::kitchen::Kitchen;
 use super::outbox::{Outbox, Path};
 use super::overload::Overload;
 use super::serve::{Turn, serve};
-use super::session::{Hearing, Received, Session};
+use super::session::{Arrival, Hearing, Received, Session};
 
 /// Settings of a shard.
 #[derive(Clone, Debug)]
@@ -277,7 +278,7 @@ impl Shard {
             None => Err(DatagramRefusal::Size),
             _ if datagram.len() > DATAGRAM_MAX => Err(DatagramRefusal::Size),
             Some(Some(DatagramKind::Up)) => match self.route(datagram) {
-                Ok(Route::Here(place)) => self.receive_up(now_us, place, path, datagram),
+                Ok(Route::Here(place)) => self.receive_up(now_us, place, path, datagram, outbox),
                 Ok(Route::Elsewhere(shard)) => return Receipt::Elsewhere(shard),
                 Err(refusal) => Err(refusal),
             },
@@ -311,14 +312,16 @@ impl Shard {
         }
     }
 
-    /// The walk up: open, replay check, record, stop.
+    /// The walk up: open, replay check, record, stop; from a new address a challenge goes back there.
     fn receive_up(
         &mut self,
         now_us: u64,
         place: usize,
         path: Path,
         datagram: &mut [u8],
+        outbox: &mut impl Outbox,
     ) -> Result<(), DatagramRefusal> {
+        let bytes = datagram.len();
         let Some(Some(session)) = self.sessions.get_mut(place) else {
             return Err(DatagramRefusal::UnknownConnection);
         };
@@ -344,6 +347,7 @@ impl Shard {
             arena: &self.arena,
             counters: &mut self.counters,
             events: &mut self.player_events,
+            answer: None,
         };
         if !joined {
             hearing.events.push(PlayerEvent::Joined(session.connection));
@@ -356,13 +360,19 @@ impl Shard {
         if let (false, Some(id), Some(gate)) = (joined, &session.token, &self.settings.gate) {
             gate.confirm(id);
         }
-        if path != session.path && number > newest {
-            session.path = path;
-            self.counters.migrations += 1;
-        }
+        let answer = hearing.answer;
         if let Received::Close(_) = received {
             self.close(place, CloseReason::Left);
+            return Ok(());
         }
+        let arrival = Arrival {
+            path,
+            number,
+            newest: number > newest,
+            bytes,
+            answer,
+        };
+        self.follow(place, now_us, arrival, outbox);
         Ok(())
     }
 

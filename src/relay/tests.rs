@@ -6,6 +6,7 @@ mod numbers;
 mod pace;
 mod peer;
 mod protocol;
+mod roaming;
 mod turns;
 mod views;
 mod window;

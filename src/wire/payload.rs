@@ -1,7 +1,8 @@
 //! What a sealed datagram holds: a flags byte, then the blocks it names, in one fixed order.
 //!
-//! Down (relay to client): clock stamp, then close, welcome, inputs acknowledged, owner, messages, snapshot; a snapshot
-//! takes the rest. Up (client to relay): close, report, inputs, camera. A datagram with no block is a keepalive.
+//! Down (relay to client): clock stamp, then close, path challenge, welcome, inputs acknowledged, owner, messages, snapshot;
+//! a snapshot takes the rest. Up (client to relay): close, report, inputs, camera, path answer. A datagram with no block
+//! is a keepalive.
 
 #![deny(
     clippy::indexing_slicing,
@@ -25,12 +26,19 @@ pub const CLOSE: u8 = 8;
 pub const OWNER: u8 = 16;
 /// The next input the relay waits for.
 pub const INPUTS_ACK: u8 = 32;
+/// Prove that you receive at the address this is sent to: a [`PathToken`].
+pub const PATH_CHALLENGE: u8 = 64;
 /// Up only: a report.
 pub const REPORT: u8 = 1;
 /// Up only: inputs.
 pub const INPUTS: u8 = 2;
 /// Up only: where the free camera is, three quantised axes of 32 bits.
 pub const CAMERA: u8 = 4;
+/// Up only: the [`PathToken`] of a challenge.
+pub const PATH_ANSWER: u8 = 16;
+
+/// Random bytes that only who receives at an address can say again (THREATS 89, 90).
+pub type PathToken = [u8; 8];
 
 /// Why a session ends: the labels of `sessions_closed_total{reason}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,7 +2,9 @@
 
 use ackline::wire::bytes::{ByteReader, ByteWriter};
 use ackline::wire::owner::OwnerBlock;
-use ackline::wire::payload::{CLOSE, INPUTS_ACK, MESSAGES, OWNER, SNAPSHOT, WELCOME, Welcome};
+use ackline::wire::payload::{
+    CLOSE, INPUTS_ACK, MESSAGES, OWNER, PATH_CHALLENGE, SNAPSHOT, WELCOME, Welcome,
+};
 use ackline::wire::snapshot::SnapshotHeader;
 use ackline::wire::stream::skip_block;
 
@@ -10,6 +12,8 @@ use ackline::wire::stream::skip_block;
 pub struct Payload {
     pub stamp: u16,
     pub close: Option<u8>,
+    /// The block's bytes.
+    pub challenge: Option<Vec<u8>>,
     /// The block's bytes.
     pub welcome: Option<Vec<u8>>,
     /// The block's bytes.
@@ -35,6 +39,9 @@ impl Payload {
                 before[..before.len() - reader.rest().len()].to_vec()
             })
         };
+        let challenge = block(PATH_CHALLENGE, &|reader| {
+            reader.bytes(8).unwrap();
+        });
         let welcome = block(WELCOME, &|reader| {
             Welcome::decode(reader).unwrap();
         });
@@ -52,6 +59,7 @@ impl Payload {
         Payload {
             stamp,
             close,
+            challenge,
             welcome,
             inputs_ack,
             owner,
@@ -65,6 +73,7 @@ impl Payload {
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
         let mut out = vec![
             flag(self.close.is_some(), CLOSE)
+                | flag(self.challenge.is_some(), PATH_CHALLENGE)
                 | flag(self.welcome.is_some(), WELCOME)
                 | flag(self.inputs_ack.is_some(), INPUTS_ACK)
                 | flag(self.owner.is_some(), OWNER)
@@ -73,7 +82,13 @@ impl Payload {
         ];
         out.put_u16(self.stamp);
         out.extend(self.close);
-        let blocks = [&self.welcome, &self.inputs_ack, &self.owner, &self.messages];
+        let blocks = [
+            &self.challenge,
+            &self.welcome,
+            &self.inputs_ack,
+            &self.owner,
+            &self.messages,
+        ];
         out.extend(blocks.into_iter().flatten().flatten());
         out
     }
@@ -104,6 +119,7 @@ impl Payload {
             .unwrap_or_default();
         Payload {
             close: None,
+            challenge: None,
             welcome: None,
             inputs_ack: None,
             owner: None,

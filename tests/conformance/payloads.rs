@@ -26,6 +26,7 @@ pub const MAKERS: &[Maker] = &[
     inputs_ack,
     owner,
     owner,
+    path_challenge,
     header_part,
     header_base,
     header_varint,
@@ -65,9 +66,9 @@ fn cut(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
     malformed("cut", bytes)
 }
 
-fn reserved_flag(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
+fn reserved_flag(_: &Scene<'_>, payload: &Payload, _: &mut Dice) -> Option<Shot> {
     let mut bytes = payload.write();
-    bytes[0] |= 64 << dice.below(2);
+    bytes[0] |= 128;
     malformed("reserved flag", bytes)
 }
 
@@ -253,6 +254,30 @@ fn inputs_ack(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<S
 }
 
 /// An owner's state from a record that the client shows: right, late, of another stream, or with a record that is none.
+fn path_challenge(_: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
+    let challenged = Payload {
+        stamp: payload.stamp,
+        close: None,
+        challenge: Some((0..8).map(|_| dice.byte()).collect()),
+        welcome: None,
+        inputs_ack: None,
+        owner: None,
+        messages: None,
+        snapshot: None,
+    };
+    let mut payload = challenged.write();
+    if dice.below(2) == 0 {
+        payload.pop();
+        return malformed("path challenge cut", payload);
+    }
+    Some(Shot {
+        name: "path challenge",
+        payload,
+        expected: Some("ok"),
+        hazard: false,
+    })
+}
+
 fn owner(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> {
     let schema = scene.client.schema()?;
     let (slot, record, tick) = scene.client.display().records().next()?;

@@ -886,9 +886,11 @@ def parse_message(data: bytes) -> Tuple[Any, ...]:
 def parse_down(payload: bytes) -> Down:
     """P 4: the blocks of a Down payload."""
     read = Bytes(payload, "malformed_payload")
-    flags = read.ranged(1, 0, 63)
+    flags = read.ranged(1, 0, 127)
     clock = read.uint(2)
     close = read.ranged(1, 1, 6) if flags & 8 else None
+    if flags & 64:
+        read.uint(8)
     welcome = parse_welcome(read) if flags & 4 else None
     inputs_ack = read.varint(1) if flags & 32 else None
     owner = parse_owner(read) if flags & 16 else None

@@ -128,6 +128,9 @@ impl Tap {
         if flags & payload::CLOSE != 0 {
             reader.u8().unwrap();
         }
+        if flags & payload::PATH_CHALLENGE != 0 {
+            reader.bytes(8).unwrap();
+        }
         if flags & payload::WELCOME != 0 {
             payload::Welcome::decode(&mut reader).unwrap();
         }

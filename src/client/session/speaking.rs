@@ -117,17 +117,20 @@ impl Client {
         }
         self.refusals.tell(&mut report.rejected);
         let camera = self.camera.quantised();
+        let answer = link.take_answer();
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         out.put_u8(
             payload::REPORT
                 | flag(!self.inputs.is_empty(), payload::INPUTS)
-                | flag(camera.is_some(), payload::CAMERA),
+                | flag(camera.is_some(), payload::CAMERA)
+                | flag(answer.is_some(), payload::PATH_ANSWER),
         );
         report.encode(out);
         if !self.inputs.is_empty() {
             self.inputs.put_block(out);
         }
         camera.into_iter().flatten().for_each(|axis| out.put_u32(axis));
+        answer.iter().for_each(|answer| out.put(answer));
         let more = self.replica.next_wait(now_us, hold_back_us);
         link.finish(number, now_us, more, out)
     }

@@ -52,6 +52,8 @@ pub(super) struct Relay {
     pub(super) inputs: Vec<(u32, Vec<u8>)>,
     /// The camera of the last Up datagram.
     pub(super) camera: Option<[u32; 3]>,
+    /// What it said of a challenge.
+    pub(super) answer: Option<payload::PathToken>,
 }
 
 pub(super) fn source() -> SocketAddr {
@@ -145,6 +147,7 @@ impl Relay {
             closed: None,
             inputs: Vec::new(),
             camera: None,
+            answer: None,
         }
     }
 
@@ -365,7 +368,8 @@ impl Relay {
             return false;
         };
         let mut reader = ByteReader::new(payload);
-        let known = payload::CLOSE | payload::REPORT | payload::INPUTS | payload::CAMERA;
+        let known =
+            payload::CLOSE | payload::REPORT | payload::INPUTS | payload::CAMERA | payload::PATH_ANSWER;
         let flags = payload::flags(&mut reader, known).unwrap();
         if flags & payload::CLOSE != 0 {
             self.closed = CloseReason::from_code(reader.u8().unwrap());
@@ -381,6 +385,7 @@ impl Relay {
             self.inputs.extend(inputs);
         }
         self.camera = (flags & payload::CAMERA != 0).then(|| core::array::from_fn(|_| reader.u32().unwrap()));
+        self.answer = (flags & payload::PATH_ANSWER != 0).then(|| reader.array().unwrap());
         reader.end().unwrap();
         let report = WindowReport {
             session_epoch: self.report.session_epoch,
@@ -440,6 +445,11 @@ impl Relay {
         let mut bytes = Vec::new();
         message.encode(&mut bytes);
         self.stream.push(&bytes).unwrap();
+    }
+
+    /// A sealed Down datagram that challenges the client's address.
+    pub(super) fn challenge(&mut self, token: payload::PathToken) -> Vec<u8> {
+        self.seal(Relay::payload(0, payload::PATH_CHALLENGE, &token))
     }
 
     /// A sealed Down datagram that acknowledges the inputs before this one.

@@ -70,7 +70,7 @@ fn threats_36_unknown_blocks_are_refused_with_a_reason() {
     let table = relay.table(crate::sequence::Tick(1));
     let part = relay.part(&header, Some(&table), &[update(0, record(0, 101, 1_500))]);
     let before = fingerprint(&mut client);
-    for flag in [16u8, 32, 64, 128] {
+    for flag in [16u8, 32, 128] {
         let mut newer = part.clone();
         newer[0] |= flag;
         newer.extend([0; 8]);
@@ -78,7 +78,27 @@ fn threats_36_unknown_blocks_are_refused_with_a_reason() {
         assert_eq!(client.receive(2, &mut relay.seal(newer)), refused);
     }
     assert_eq!(fingerprint(&mut client), before);
-    assert_eq!(client.refusals().of(Refusal::MalformedPayload), 4);
+    assert_eq!(client.refusals().of(Refusal::MalformedPayload), 3);
+}
+
+/// THREATS 89: a challenge is answered at once, however lately the client spoke, once, with the newest one's bytes; and
+/// beside the report that is due anyway.
+#[test]
+fn threats_89_a_challenge_is_answered_at_once_and_once() {
+    let (mut relay, mut client) = scene();
+    assert!(client.next_timer() > 10_001, "it has just spoken");
+    for token in [[3; 8], [4; 8]] {
+        assert_eq!(
+            client.receive(10_001, &mut relay.challenge(token)),
+            Received::Keepalive
+        );
+    }
+    assert!(client.next_timer() <= 10_001);
+    assert_eq!(relay.hear_all(10_001, &mut client), 1);
+    assert_eq!(relay.answer, Some([4; 8]));
+    assert!(client.next_timer() > 10_001);
+    relay.hear_all(500_000, &mut client);
+    assert_eq!(relay.answer, None);
 }
 
 /// FAULTS 19, THREATS 66, SPEC CTL4: an update for a slot that the base lacks is refused whole, though another entry of

@@ -19,7 +19,7 @@ use crate::token::ConnectToken;
 use crate::wire::bytes::{ByteReader, ByteWriter};
 use crate::wire::handshake::*;
 use crate::wire::owner::OwnerBlock;
-use crate::wire::payload::{self, CloseReason, Welcome};
+use crate::wire::payload::{self, CloseReason, PathToken, Welcome};
 use crate::wire::report::{HeldList, Report};
 use crate::wire::seal::{Direction, INSECURE_TOKEN_KEY, Opener, Sealer, Secrets};
 use crate::wire::snapshot::{Held, SnapshotHeader};
@@ -178,6 +178,8 @@ pub(super) struct Peer {
     pub(super) owner_states: usize,
     pub(super) inputs_acknowledged: Option<u32>,
     pub(super) closed: Option<CloseReason>,
+    /// The newest challenge of where it is.
+    pub(super) challenge: Option<PathToken>,
     pub(super) stream_epoch: u32,
     pub(super) session_epoch: u32,
     pub(super) generation: u32,
@@ -239,6 +241,7 @@ impl Peer {
             owner_states: 0,
             inputs_acknowledged: None,
             closed: None,
+            challenge: None,
             stream_epoch: 0,
             session_epoch: 0,
             generation: 0,
@@ -285,11 +288,16 @@ impl Peer {
             | payload::MESSAGES
             | payload::SNAPSHOT
             | payload::OWNER
-            | payload::INPUTS_ACK;
+            | payload::INPUTS_ACK
+            | payload::PATH_CHALLENGE;
         let flags = payload::flags(&mut reader, known).unwrap();
         reader.u16().unwrap();
         if flags & payload::CLOSE != 0 {
             self.closed = CloseReason::from_code(reader.u8().unwrap());
+        }
+        if flags & payload::PATH_CHALLENGE != 0 {
+            assert_eq!(flags, payload::PATH_CHALLENGE, "it goes alone");
+            self.challenge = Some(reader.array().unwrap());
         }
         if flags & payload::WELCOME != 0 {
             self.stream_epoch = Welcome::decode(&mut reader).unwrap().stream_epoch;
@@ -377,6 +385,14 @@ impl Peer {
         datagram.put(&payload);
         datagram.put(&tag);
         datagram
+    }
+
+    /// A datagram with a report and the answer to a challenge.
+    pub(super) fn answer(&mut self, challenge: PathToken) -> Vec<u8> {
+        let mut payload = vec![payload::REPORT | payload::PATH_ANSWER];
+        self.report().encode(&mut payload);
+        payload.extend(challenge);
+        self.up(payload)
     }
 
     /// Says an honest report.

@@ -479,20 +479,3 @@ fn threats_37_no_datagram_is_longer_than_a_path_carries() {
         "{longest}"
     );
 }
-
-/// FAULTS 50: what a client sent before it moved and comes after it, from where it was, does not move it back; nor does
-/// anything that was sent before, from anywhere.
-#[test]
-fn faults_50_an_older_datagram_does_not_move_a_client() {
-    let mut rig = Rig::new(10, Tick(1));
-    let mut peer = following(&mut rig, 4_000);
-    let report = peer.report();
-    let [early, also_early, moved] = [(); 3].map(|()| peer.say(&report));
-    assert_eq!(rig.hear(path(9), &moved).0, Receipt::Taken);
-    for (from, late) in [(peer.path, early), (path(10), also_early)] {
-        assert_eq!(rig.hear(from, &late).0, Receipt::Taken);
-        assert_eq!(rig.session(peer.connection).path, path(9));
-    }
-    assert!(rig.turn_moving(5).iter().all(|(to, _)| *to == path(9)));
-    assert_eq!(rig.shard.counters().migrations, 1);
-}

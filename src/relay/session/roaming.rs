@@ -1,0 +1,271 @@
+//! Where a client may be going: addresses that its datagrams came from and that it has not proven (THREATS 89, 90).
+//!
+//! > [`Roaming::hear`] is told of every datagram that opened, and says what to do: stay, send a challenge there, or move.
+//!
+//! A NAT that forgets a client changes its address in mid-stream, so a session goes by its connection id. But a datagram
+//! is easily copied and sent from elsewhere first. So the stream stays where it is until the random bytes of a challenge come
+//! back, sealed, from the very address that they were sent to.
+//!
+//! Invariants: only a datagram with the highest number so far brings a challenge; no more than [`PROBE_BYTES_FACTOR`] times
+//! what came from an address goes there before it is proven; a session moves only to where its newest datagram came from.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::limits::{PROBE_BYTES_FACTOR, PROBE_SPACING_US, PROBES_MAX, TAG_BYTES};
+use crate::relay::outbox::Path;
+use crate::wire::handshake::DOWN_HEADER_BYTES;
+use crate::wire::payload::PathToken;
+
+/// Bytes of a datagram with a challenge: header, flags, clock stamp, the random bytes, tag.
+pub const CHALLENGE_BYTES: u64 = (DOWN_HEADER_BYTES + 1 + 2 + size_of::<PathToken>() + TAG_BYTES) as u64;
+
+/// A datagram of the session that opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Where it came from.
+    pub path: Path,
+    /// Its number.
+    pub number: u64,
+    /// That is the highest so far.
+    pub newest: bool,
+    /// Its bytes.
+    pub bytes: usize,
+    /// What it says of a challenge.
+    pub answer: Option<PathToken>,
+}
+
+/// What is to be done about an arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing: it came from where the client is, or is not the newest.
+    Stay,
+    /// Nothing more: what may go there has gone there.
+    Withhold,
+    /// An answer that fits no challenge to where it came from.
+    Unmatched,
+    /// This challenge goes where it came from; [`Roaming::challenged`] when it went.
+    Challenge(PathToken),
+    /// The client is there now.
+    Move,
+}
+
+/// One address that is being challenged.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    path: Path,
+    token: PathToken,
+    /// The highest number that came from there.
+    newest: u64,
+    /// Bytes that came from there, and that went there.
+    received: u64,
+    sent: u64,
+    /// When the last challenge went there.
+    sent_us: Option<u64>,
+}
+
+/// Where a client may be going.
+#[derive(Clone, Debug, Default)]
+pub struct Roaming {
+    /// The highest number that came from where the client is.
+    here: u64,
+    probes: [Option<Probe>; PROBES_MAX],
+}
+
+impl Roaming {
+    /// Takes a datagram of a client that is at `current`. `random` makes the bytes of a new challenge.
+    pub fn hear(
+        &mut self,
+        now_us: u64,
+        current: Path,
+        arrival: Arrival,
+        random: impl FnOnce() -> PathToken,
+    ) -> Step {
+        let Arrival {
+            path,
+            number,
+            newest,
+            bytes,
+            answer,
+        } = arrival;
+        if path == current {
+            self.here = self.here.max(number);
+            return answer.map_or(Step::Stay, |_| Step::Unmatched);
+        }
+        let here = self.here;
+        let Some(probe) = self.probe(path, newest, random) else {
+            return answer.map_or(Step::Stay, |_| Step::Unmatched);
+        };
+        probe.newest = probe.newest.max(number);
+        probe.received += bytes as u64;
+        match answer {
+            Some(answer) if is_same(&answer, &probe.token) && probe.newest > here => {
+                *self = Roaming {
+                    here: probe.newest,
+                    probes: [None; PROBES_MAX],
+                };
+                return Step::Move;
+            }
+            Some(_) => return Step::Unmatched,
+            None => {}
+        }
+        if !newest {
+            return Step::Stay;
+        }
+        let is_young = probe
+            .sent_us
+            .is_some_and(|sent_us| now_us.saturating_sub(sent_us) < PROBE_SPACING_US);
+        if is_young || probe.sent + CHALLENGE_BYTES > PROBE_BYTES_FACTOR * probe.received {
+            return Step::Withhold;
+        }
+        Step::Challenge(probe.token)
+    }
+
+    /// The probe of an address; a new one, where `begins`, in the place of what was heard of least lately.
+    fn probe(&mut self, path: Path, begins: bool, random: impl FnOnce() -> PathToken) -> Option<&mut Probe> {
+        let known = |probe: &Option<Probe>| probe.is_some_and(|probe| probe.path == path);
+        if !self.probes.iter().any(known) {
+            let new = Probe {
+                path,
+                token: random(),
+                newest: 0,
+                received: 0,
+                sent: 0,
+                sent_us: None,
+            };
+            let oldest = |probe: &&mut Option<Probe>| probe.map(|probe| probe.newest);
+            let place = self.probes.iter_mut().min_by_key(oldest).filter(|_| begins)?;
+            *place = Some(new);
+        }
+        let mut probes = self.probes.iter_mut().flatten();
+        probes.find(|probe| probe.path == path)
+    }
+
+    /// A challenge of so many bytes went to `path`.
+    pub fn challenged(&mut self, now_us: u64, path: Path, bytes: usize) {
+        for probe in self
+            .probes
+            .iter_mut()
+            .flatten()
+            .filter(|probe| probe.path == path)
+        {
+            probe.sent += bytes as u64;
+            probe.sent_us = Some(now_us);
+        }
+    }
+}
+
+/// Compares in a time that does not tell where two differ.
+fn is_same(one: &PathToken, other: &PathToken) -> bool {
+    one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(port: u16) -> Path {
+        Path {
+            remote: ([192, 0, 2, 7], port).into(),
+            local: None,
+        }
+    }
+
+    fn arrival(port: u16, number: u64, answer: Option<PathToken>) -> Arrival {
+        Arrival {
+            path: path(port),
+            number,
+            newest: true,
+            bytes: 30,
+            answer,
+        }
+    }
+
+    fn hear(roaming: &mut Roaming, now_us: u64, arrival: Arrival) -> Step {
+        let token = arrival.path.remote.port().to_le_bytes();
+        roaming.hear(now_us, path(1), arrival, || {
+            core::array::from_fn(|index| token[index % 2])
+        })
+    }
+
+    fn token(port: u16) -> PathToken {
+        core::array::from_fn(|index| port.to_le_bytes()[index % 2])
+    }
+
+    /// THREATS 90: no more than three times what came from an address goes there, and not more often than every 20 ms.
+    #[test]
+    fn threats_90_no_more_than_three_times_what_came_goes_there() {
+        let mut roaming = Roaming::default();
+        let (mut sent, mut received) = (0, 0);
+        for number in 0..2_000u64 {
+            let now_us = number * 1_000;
+            let small = Arrival {
+                bytes: 5,
+                ..arrival(2, number, None)
+            };
+            received += 5;
+            if let Step::Challenge(_) = hear(&mut roaming, now_us, small) {
+                sent += CHALLENGE_BYTES;
+                roaming.challenged(now_us, path(2), usize::try_from(CHALLENGE_BYTES).unwrap());
+            }
+            assert!(sent <= 3 * received, "{sent} of {received}");
+        }
+        assert_eq!(sent / CHALLENGE_BYTES, 100, "one each 20 ms");
+    }
+
+    /// THREATS 89, 90: only the right answer, from where its challenge went, moves a session, and only if nothing newer came
+    /// from where it is.
+    #[test]
+    fn threats_89_90_only_the_right_answer_from_there_moves() {
+        let mut roaming = Roaming::default();
+        assert_eq!(
+            hear(&mut roaming, 0, arrival(2, 5, None)),
+            Step::Challenge(token(2))
+        );
+        assert_eq!(
+            hear(&mut roaming, 0, arrival(2, 6, Some([0; 8]))),
+            Step::Unmatched
+        );
+        assert_eq!(
+            hear(&mut roaming, 0, arrival(1, 7, Some(token(2)))),
+            Step::Unmatched
+        );
+        assert_eq!(
+            hear(&mut roaming, 0, arrival(3, 8, Some(token(2)))),
+            Step::Unmatched
+        );
+        let late = Arrival {
+            newest: false,
+            ..arrival(2, 4, Some(token(2)))
+        };
+        assert_eq!(
+            hear(&mut roaming, 0, late),
+            Step::Unmatched,
+            "it is still where it was"
+        );
+        assert_eq!(hear(&mut roaming, 0, arrival(2, 9, Some(token(2)))), Step::Move);
+        let stray = Arrival {
+            newest: false,
+            ..arrival(4, 3, None)
+        };
+        assert_eq!(
+            hear(&mut roaming, 0, stray),
+            Step::Stay,
+            "an old one brings no challenge"
+        );
+    }
+
+    /// THREATS 90: who copies datagrams to many addresses does not keep the client's own new one from being proven.
+    #[test]
+    fn threats_90_copies_from_elsewhere_do_not_crowd_out_the_new_address() {
+        let mut roaming = Roaming::default();
+        assert!(matches!(
+            hear(&mut roaming, 0, arrival(2, 1, None)),
+            Step::Challenge(_)
+        ));
+        assert!(matches!(
+            hear(&mut roaming, 0, arrival(3, 2, None)),
+            Step::Challenge(_)
+        ));
+        assert_eq!(hear(&mut roaming, 0, arrival(2, 3, Some(token(2)))), Step::Move);
+    }
+}
