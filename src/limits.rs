@@ -63,6 +63,13 @@ pub const OVERDUE_US: u32 = 500_000;
 pub const SHARD_PLAYER_EVENTS_MAX: usize = 1 << 14;
 /// Tokens a relay remembers at once: a thousand joins a second where tokens live a minute. A full history refuses new ones.
 pub const TOKENS_MAX: usize = 1 << 16;
+/// Hosts whose rates one shard tells apart at once, in each of its tables: 256 KiB a table. At ten cookies a second a host is
+/// remembered for a tenth of a second a cookie, so it takes 160,000 hosts a second to fill one.
+pub const HOSTS_THROTTLED_MAX: usize = 1 << 14;
+/// Requests, or Responses, a second that all hosts which found no place in a table have together (THREATS 16).
+pub const CROWD_PER_S: u64 = 1_000;
+/// The least that a limit of handshakes allows at once: the tries of a client whose first ones were lost.
+pub const LIMIT_BURST_LEAST: u64 = 8;
 /// The least a purse must hold for a snapshot, bytes: below, headers would be most of it.
 pub const SNAPSHOT_BYTES_MIN: usize = 256;
 /// Rate below which a session's snapshots are chosen entry by entry from the start, bytes a second.

@@ -91,6 +91,7 @@ impl Stage {
             sessions_max: 3,
             budget: Budget::default(),
             gate: None,
+            limits: Default::default(),
             cookie_secret: [1; 32],
             seed: [2; 32],
             stopwatch: || 0,

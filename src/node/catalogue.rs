@@ -83,6 +83,10 @@ pub const CATALOGUE: &[Entry] = &[
         "Handshakes denied after a valid cookie, by reason.",
     ),
     counter(
+        "ackline_handshakes_limited_total",
+        "Handshakes that a limit stopped or denied, and sessions never heard that made room for others, by reason.",
+    ),
+    counter(
         "ackline_tokens_refused_total",
         "Connect tokens refused, by reason.",
     ),

@@ -19,6 +19,7 @@ use super::status::RelayStatus;
 use super::tally::LoopCounters;
 use crate::net::clock::process_cpu_ns;
 use crate::net::errno::ErrnoKind;
+use crate::relay::admission::Limited;
 use crate::relay::counters::{self as core, DatagramRefusal, PathChallenge, Withheld};
 use crate::token::TokenRefusal;
 use crate::window::send::RestartReason;
@@ -46,6 +47,7 @@ pub struct ShardMetrics {
     messages_dropped: Rising,
     closed: Family,
     denied: Family,
+    limited: Family,
     tokens_refused: Family,
     refused: Family,
     advances: Family,
@@ -120,6 +122,11 @@ impl ShardMetrics {
                 "ackline_handshakes_refused_total",
                 "reason",
                 words(Denial::ALL, Denial::label),
+            ),
+            limited: Family::new(
+                "ackline_handshakes_limited_total",
+                "reason",
+                words(Limited::ALL, Limited::label),
             ),
             tokens_refused: Family::new(
                 "ackline_tokens_refused_total",
@@ -255,6 +262,7 @@ impl ShardMetrics {
         self.owner_states.tell(c.owner_states);
         self.closed.tell(c.sessions_closed);
         self.denied.tell(c.handshakes_refused);
+        self.limited.tell(c.handshakes_limited);
         self.tokens_refused.tell(c.tokens_refused);
         self.refused.tell(c.datagrams_refused);
         self.advances

@@ -31,8 +31,9 @@ use super::status::RelayStatus;
 use crate::net::clock::{monotonic_ns, monotonic_us, unix_s};
 use crate::net::socket::{ShardSocket, SocketOptions};
 use crate::net::waker::Waker;
+use crate::relay::admission::Census;
 use crate::relay::gate::{Gate, Whereabouts};
-use crate::relay::shard::{Shard, ShardSettings};
+use crate::relay::shard::{Shard, ShardLimits, ShardSettings};
 
 /// A running relay. Dropping it stops it.
 pub struct RelayHandle {
@@ -126,6 +127,7 @@ impl RelayHandle {
             wakers,
             players: Arc::default(),
             gate,
+            census: Arc::default(),
             threads: Vec::new(),
         };
         let status = Arc::clone(&builder.status);
@@ -271,6 +273,7 @@ struct Builder {
     wakers: Vec<Waker>,
     players: Arc<PlayerLine>,
     gate: Option<Arc<Gate>>,
+    census: Arc<Census>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -335,6 +338,11 @@ impl Builder {
             sessions_max: self.settings.sessions_max.div_ceil(self.settings.shards),
             budget: self.settings.budget(),
             gate: self.gate.clone(),
+            limits: ShardLimits {
+                limits: self.settings.limits,
+                shards: self.settings.shards,
+                census: Arc::clone(&self.census),
+            },
             cookie_secret,
             seed: random()?,
             stopwatch: monotonic_ns,

@@ -1,6 +1,7 @@
 //! What the core counts: plain integers, exported by the node once a tick (SPEC OPS3).
 
 use crate::limits::TIER_MAX;
+use crate::relay::admission::Limited;
 use crate::window::send::RestartReason;
 use crate::wire::payload::CloseReason;
 use crate::wire::report::REJECTED_MAX;
@@ -28,11 +29,15 @@ pub enum DatagramRefusal {
     Malformed,
     /// No room for a reply in the batch: the client asks again.
     NoRoom,
+    /// A handshake beyond a limit: `handshakes_limited_total` says which.
+    HandshakeLimit,
+    /// Authentic, and more than its session may send.
+    UpLimit,
 }
 
 impl DatagramRefusal {
     /// Every reason.
-    pub const ALL: [DatagramRefusal; 10] = [
+    pub const ALL: [DatagramRefusal; 12] = [
         DatagramRefusal::Size,
         DatagramRefusal::Kind,
         DatagramRefusal::Handshake,
@@ -43,6 +48,8 @@ impl DatagramRefusal {
         DatagramRefusal::Forged,
         DatagramRefusal::Malformed,
         DatagramRefusal::NoRoom,
+        DatagramRefusal::HandshakeLimit,
+        DatagramRefusal::UpLimit,
     ];
 
     /// The word used in metrics.
@@ -59,6 +66,8 @@ impl DatagramRefusal {
             DatagramRefusal::Forged => "forged",
             DatagramRefusal::Malformed => "malformed",
             DatagramRefusal::NoRoom => "no_room",
+            DatagramRefusal::HandshakeLimit => "handshake_limit",
+            DatagramRefusal::UpLimit => "up_limit",
         }
     }
 }
@@ -243,6 +252,8 @@ pub struct Counters {
     /// Tokens refused, by reason.
     pub tokens_refused: [u64; crate::token::TokenRefusal::ALL.len()],
     pub challenges: u64,
+    /// Handshakes that a limit stopped, by which.
+    pub handshakes_limited: [u64; Limited::ALL.len()],
     pub datagrams_received: u64,
     pub datagrams_refused: [u64; DatagramRefusal::ALL.len()],
     pub reports: u64,
@@ -315,6 +326,7 @@ impl Default for Counters {
             handshakes_refused: [0; 4],
             tokens_refused: [0; crate::token::TokenRefusal::ALL.len()],
             challenges: 0,
+            handshakes_limited: [0; Limited::ALL.len()],
             datagrams_received: 0,
             datagrams_refused: [0; DatagramRefusal::ALL.len()],
             reports: 0,
@@ -377,6 +389,11 @@ impl Counters {
         self.datagrams_refused[reason as usize] += 1;
     }
 
+    /// Counts a handshake that a limit stopped.
+    pub fn limit(&mut self, limited: Limited) {
+        self.handshakes_limited[limited as usize] += 1;
+    }
+
     /// Counts a tick without a snapshot.
     pub fn withhold(&mut self, reason: Withheld) {
         self.withheld[reason as usize] += 1;
@@ -405,7 +422,8 @@ impl Counters {
 const _: () = assert!(REJECTED_MAX <= 64);
 const _: () = {
     // `as usize` on these enums indexes their counters: the lists are in order of declaration.
-    assert!(DatagramRefusal::ALL.len() == DatagramRefusal::NoRoom as usize + 1);
+    assert!(DatagramRefusal::ALL.len() == DatagramRefusal::UpLimit as usize + 1);
+    assert!(Limited::ALL.len() == Limited::Unheard as usize + 1);
     assert!(PathChallenge::ALL.len() == PathChallenge::Unmatched as usize + 1);
     assert!(Withheld::ALL.len() == Withheld::Egress as usize + 1);
 };

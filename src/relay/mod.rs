@@ -8,6 +8,7 @@
 //! What makes it cheap: what changed since a baseline is the OR of dirty masks, an entry's bits are made once
 //! a tick and shared, and clients on the same whole baseline share whole bodies.
 
+pub mod admission;
 pub mod arena;
 pub mod bodies;
 pub mod budget;
@@ -31,6 +32,7 @@ pub mod session;
 pub mod shard;
 pub mod stamp;
 pub mod table;
+pub mod throttle;
 
 #[cfg(test)]
 mod tests;

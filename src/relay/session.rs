@@ -36,9 +36,11 @@ use super::table::Table;
 mod baseline;
 mod player;
 mod roaming;
+mod upload;
 
 pub use player::{OwnerRecord, Player};
 pub use roaming::{Arrival, Roaming, Step};
+pub use upload::Upload;
 
 /// Bytes of an `Arc`'s two counters.
 const ARC_BYTES: usize = 2 * size_of::<usize>();
@@ -49,6 +51,8 @@ pub struct Session {
     pub connection: u64,
     /// Where the client is: it has proven that it receives there.
     pub path: Path,
+    /// What it has sent lately.
+    pub upload: Upload,
     /// Where it may be going.
     pub roaming: Roaming,
     /// The token it came with; `None` in insecure mode.
@@ -194,6 +198,7 @@ impl Session {
         Session {
             connection: opening.connection,
             path: opening.path,
+            upload: Upload::default(),
             roaming: Roaming::default(),
             token: None,
             client: 0,

@@ -7,7 +7,7 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -31,6 +31,7 @@ mod tour;
 
 use self::due::{Due, due};
 use self::tour::Tour;
+use super::admission::{Admission, Census, Limits};
 use super::arena::Arena;
 use super::budget::Budget;
 use super::compose::{Blocks, Composed, Outer, compose};
@@ -59,12 +60,25 @@ pub struct ShardSettings {
     pub view: View,
     /// Who is let in; `None`: whoever asks, in insecure mode.
     pub gate: Option<Arc<Gate>>,
+    /// What strangers and clients may make it do.
+    pub limits: ShardLimits,
     /// Secret of the cookies: the same in every shard, since any of them may get the response.
     pub cookie_secret: [u8; 32],
     /// Seed of connection ids and nonces: different in every shard.
     pub seed: [u8; 32],
     /// Nanoseconds for the cost figures; may stand still.
     pub stopwatch: fn() -> u64,
+}
+
+/// What holds at all shards of a relay together. By default nothing is limited.
+#[derive(Clone, Debug, Default)]
+pub struct ShardLimits {
+    /// Of the relay.
+    pub limits: Limits,
+    /// How many shards it has.
+    pub shards: usize,
+    /// Sessions of each host.
+    pub census: Arc<Census>,
 }
 
 /// What became of a datagram.
@@ -92,6 +106,12 @@ pub struct Shard {
     settings: ShardSettings,
     cookies: CookieKey,
     entropy: Entropy,
+    /// This shard's share of the limits.
+    limits: Limits,
+    admission: Admission,
+    /// Sessions that were not heard when they were put in, oldest first, and how many are not heard yet.
+    unheard: VecDeque<u64>,
+    unheard_open: usize,
     arena: Arena,
     kitchen: Kitchen,
     schema: Vec<u8>,
@@ -114,6 +134,8 @@ pub struct Shard {
     egress: Egress,
 }
 
+/// How often a session is told that it ends.
+const FAREWELLS: u32 = 4;
 /// Bits of a connection id that hold the place in the shard; the shard's index lies above them, 32 random bits
 /// above that.
 const PLACE_BITS: u32 = 24;
@@ -122,9 +144,16 @@ impl Shard {
     /// A shard without frames and sessions.
     #[must_use]
     pub fn new(settings: ShardSettings) -> Shard {
+        let mut entropy = Entropy::new(&settings.seed);
+        let ShardLimits { limits, shards, .. } = &settings.limits;
+        let secrets = [(); 3].map(|()| entropy.bytes());
         Shard {
             cookies: CookieKey::new(&settings.cookie_secret),
-            entropy: Entropy::new(&settings.seed),
+            limits: limits.of_shard(*shards),
+            admission: Admission::new(*limits, *shards, secrets),
+            unheard: VecDeque::new(),
+            unheard_open: 0,
+            entropy,
             arena: Arena::new(ARENA_FRAMES),
             kitchen: Kitchen::new(settings.budget, settings.stopwatch),
             egress: Egress::new(settings.egress_bytes_per_s),
@@ -339,6 +368,9 @@ impl Shard {
                 OpenError::TooOld => DatagramRefusal::TooOld,
                 OpenError::Forged => DatagramRefusal::Forged,
             })?;
+        if !session.upload.take(&self.limits, now_us, bytes) {
+            return Err(DatagramRefusal::UpLimit);
+        }
         let joined = session.confirmed;
         let mut hearing = Hearing {
             now_us,
@@ -356,7 +388,15 @@ impl Shard {
         if received.is_err() && !joined {
             hearing.events.pop();
         }
-        let received = received.map_err(|_| DatagramRefusal::Malformed)?;
+        let Ok(received) = received else {
+            if !session.upload.take_malformed(&self.limits, now_us) {
+                session
+                    .closing
+                    .get_or_insert((CloseReason::Protocol, FAREWELLS, now_us));
+            }
+            return Err(DatagramRefusal::Malformed);
+        };
+        self.unheard_open -= usize::from(!joined);
         if let (false, Some(id), Some(gate)) = (joined, &session.token, &self.settings.gate) {
             gate.confirm(id);
         }
@@ -382,6 +422,9 @@ impl Shard {
             return;
         };
         self.by_source.remove(&(session.source, session.client_nonce));
+        self.unheard_open -= usize::from(!session.confirmed);
+        let ShardLimits { limits, census, .. } = &self.settings.limits;
+        census.leave(limits, session.source.ip());
         self.free.push(place);
         self.open -= 1;
         self.counters.close(reason);
@@ -400,7 +443,7 @@ impl Shard {
     /// Every session is told that it ends, several times since it is UDP, and is sent nothing else.
     pub fn dismiss(&mut self, reason: CloseReason, now_us: u64) {
         for session in self.sessions.iter_mut().flatten() {
-            session.closing.get_or_insert((reason, 4, now_us));
+            session.closing.get_or_insert((reason, FAREWELLS, now_us));
         }
     }
 
@@ -408,6 +451,7 @@ impl Shard {
     /// at least every 50 ms.
     pub fn timers(&mut self, now_us: u64, outbox: &mut impl Outbox) {
         self.counters.control_backlog = 0;
+        self.forget_heard();
         let (budget, share_thousandths) = (self.kitchen.budget, self.egress.share_thousandths());
         for place in 0..self.sessions.len() {
             if outbox.room() == 0 {

@@ -2,6 +2,7 @@
 //! wants said under the session's real key.
 
 mod gate;
+mod limits;
 mod numbers;
 mod pace;
 mod peer;

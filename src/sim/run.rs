@@ -105,6 +105,7 @@ impl Run {
             sessions_max: 64 * scenario.clients.len(),
             budget,
             gate: None,
+            limits: Default::default(),
             cookie_secret: dice.bytes(),
             seed: dice.bytes(),
             stopwatch: || 0,

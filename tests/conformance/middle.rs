@@ -171,6 +171,7 @@ impl<'a> Middle<'a> {
             sessions_max: 4,
             budget,
             gate: None,
+            limits: Default::default(),
             cookie_secret: [1; 32],
             seed: [dice.byte(); 32],
             stopwatch: || 0,

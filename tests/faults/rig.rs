@@ -329,6 +329,7 @@ impl Rig {
             sessions_max: 1_000,
             budget,
             gate: None,
+            limits: Default::default(),
             cookie_secret: [1; 32],
             seed: [2; 32],
             stopwatch: || 0,

@@ -122,6 +122,7 @@ pub fn shard_settings() -> ShardSettings {
         sessions_max: 10,
         budget: Budget::default(),
         gate: None,
+        limits: Default::default(),
         cookie_secret: [1; 32],
         seed: [2; 32],
         stopwatch: || 0,

@@ -34,6 +34,7 @@ impl Pair {
             sessions_max: 10,
             budget: Budget::default(),
             gate: None,
+            limits: Default::default(),
             cookie_secret: [1; 32],
             seed: [2; 32],
             stopwatch: || 0,

@@ -45,6 +45,6 @@ pub(super) fn wish_of(key: &str) -> Option<String> {
         "drain_deadline_s" => wish("a whole number", &DRAIN_DEADLINE_S),
         "log" => "give a level or filter such as \"info\"".to_owned(),
         "log_format" => "give \"human\" or \"json\"".to_owned(),
-        _ => return None,
+        _ => return super::admission::wish_of(key),
     })
 }

@@ -4,8 +4,9 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use super::{PLACE_BITS, SessionChange, Shard};
+use super::{PLACE_BITS, SessionChange, Shard, ShardLimits};
 use crate::limits::{IDLE_US, LEASE_US, WELCOME_SPACING_US, WELCOMES_MAX};
+use crate::relay::admission::Limited;
 use crate::relay::compose::{Blocks, Composed, Outer, compose};
 use crate::relay::counters::DatagramRefusal;
 use crate::relay::gate::Admitted;
@@ -17,6 +18,12 @@ use crate::wire::handshake::{self, ClientNonce, Denial, PROTOCOL_VERSION, Respon
 use crate::wire::payload::{CloseReason, Welcome};
 use crate::wire::seal::{Direction, INSECURE_TOKEN_KEY, Secrets};
 
+/// Why no session was opened.
+enum Refused {
+    Token,
+    NoRoom,
+}
+
 impl Shard {
     pub(super) fn receive_request(
         &mut self,
@@ -27,6 +34,10 @@ impl Shard {
     ) -> Result<(), DatagramRefusal> {
         let (_, client_nonce) = handshake::read_request(datagram.get(1..).unwrap_or_default())
             .map_err(|_| DatagramRefusal::Handshake)?;
+        if let Err(limited) = self.admission.challenge(now_us, path.remote.ip()) {
+            self.counters.limit(limited);
+            return Err(DatagramRefusal::HandshakeLimit);
+        }
         let cookie = self.cookies.cookie(now_us, path.remote, &client_nonce);
         self.counters.challenges += 1;
         answer(path, outbox, |out| {
@@ -63,7 +74,34 @@ impl Shard {
             }
             return Ok(());
         }
-        let denial = if version != PROTOCOL_VERSION {
+        if let Err(limited) = self.admission.handshake(now_us, path.remote.ip()) {
+            self.counters.limit(limited);
+            return Err(DatagramRefusal::HandshakeLimit);
+        }
+        if let Some(denial) = self.denial(version) {
+            return self.deny(denial, path, &client_nonce, outbox);
+        }
+        let ShardLimits { limits, census, .. } = &self.settings.limits;
+        if !census.enter(limits, path.remote.ip()) {
+            self.counters.limit(Limited::Sessions);
+            return self.deny(Denial::Full, path, &client_nonce, outbox);
+        }
+        let granted = self.grant(now_us, path, client_nonce, token);
+        if granted.is_err() {
+            let ShardLimits { limits, census, .. } = &self.settings.limits;
+            census.leave(limits, path.remote.ip());
+        }
+        match granted {
+            Ok(place) => self.welcome(place, now_us, outbox),
+            Err(Refused::Token) => return self.deny(Denial::Token, path, &client_nonce, outbox),
+            Err(Refused::NoRoom) => return Err(DatagramRefusal::NoRoom),
+        }
+        Ok(())
+    }
+
+    /// Why nobody can be let in now, or not with this version.
+    fn denial(&self, version: u16) -> Option<Denial> {
+        if version != PROTOCOL_VERSION {
             Some(Denial::Version)
         } else if self.draining {
             Some(Denial::Draining)
@@ -71,25 +109,55 @@ impl Shard {
             Some(Denial::Full)
         } else {
             None
-        };
-        if let Some(denial) = denial {
-            return self.deny(denial, path, &client_nonce, outbox);
         }
+    }
+
+    /// Opens a session where the token allows it; its place.
+    fn grant(
+        &mut self,
+        now_us: u64,
+        path: Path,
+        client_nonce: ClientNonce,
+        token: &[u8],
+    ) -> Result<usize, Refused> {
         let place = self.free.last().copied().unwrap_or(self.sessions.len());
-        let connection = self.connection_of(place).ok_or(DatagramRefusal::NoRoom)?;
-        let Some(admitted) = self.admitted(token, path, connection) else {
-            return self.deny(Denial::Token, path, &client_nonce, outbox);
-        };
+        let connection = self.connection_of(place).ok_or(Refused::NoRoom)?;
+        let admitted = self.admitted(token, path, connection).ok_or(Refused::Token)?;
         let before = admitted.as_ref().and_then(|admitted| admitted.instead_of);
         if let Some(before) = before.and_then(|before| self.unheard(before)) {
             self.close(before, CloseReason::Replaced);
         }
+        self.make_room();
         // Only now is a place taken: the closed session's, which came last, or the one that was meant.
         self.free.retain(|free| *free != place);
         self.open_session(place, connection, now_us, path, client_nonce, admitted)
-            .ok_or(DatagramRefusal::NoRoom)?;
-        self.welcome(place, now_us, outbox);
-        Ok(())
+            .ok_or(Refused::NoRoom)?;
+        Ok(place)
+    }
+
+    /// Where sessions enough wait to be heard, the one that has waited for the longest goes (THREATS 17): an honest client is
+    /// heard a round trip after its Welcome.
+    fn make_room(&mut self) {
+        let most = self.limits.sessions_unheard;
+        while most > 0 && self.unheard_open >= most {
+            let Some(oldest) = self.unheard.pop_front() else {
+                return;
+            };
+            if let Some(place) = self.unheard(oldest) {
+                self.counters.limit(Limited::Unheard);
+                self.close(place, CloseReason::Idle);
+            }
+        }
+    }
+
+    /// Forgets who was heard, or is gone, of those at the head of the line.
+    pub(super) fn forget_heard(&mut self) {
+        while let Some(oldest) = self.unheard.front().copied() {
+            if self.unheard(oldest).is_some() {
+                return;
+            }
+            self.unheard.pop_front();
+        }
     }
 
     fn deny(
@@ -172,6 +240,8 @@ impl Shard {
         }
         self.by_source.insert((path.remote, client_nonce), place);
         self.open += 1;
+        self.unheard_open += 1;
+        self.unheard.push_back(connection);
         self.counters.sessions_opened += 1;
         self.changes.push(SessionChange::Opened(connection));
         Some(())

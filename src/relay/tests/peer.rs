@@ -61,6 +61,7 @@ impl Rig {
             sessions_max: 1_000,
             budget: Budget::default(),
             gate: None,
+            limits: Default::default(),
             cookie_secret: [1; 32],
             seed: [2; 32],
             stopwatch: || 0,

@@ -1,0 +1,374 @@
+//! What strangers, and clients, may make a shard do (THREATS 2, 15 to 17).
+//!
+//! > [`Admission::challenge`] before a cookie goes out, [`Admission::handshake`] once one came back; [`Census`] counts the
+//! > sessions of an address over all shards.
+//!
+//! A *host* is an IPv4 address, or an IPv6 /64: that is what one machine may choose its address from. A *prefix* is a /24 or a
+//! /48: the longest that the internet routes, and so the least that one owner has; many players behind one carrier's address
+//! translation come from a few of them.
+//!
+//! Invariants: made-up sources are never counted by prefix, so nobody is shut out by what is said in a neighbour's name; all
+//! memory is taken at the start, but for the census, which holds hosts with sessions alone.
+
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use super::throttle::{Bucket, Pass, Rate, Throttle};
+use crate::limits::{CROWD_PER_S, HOSTS_THROTTLED_MAX, LIMIT_BURST_LEAST};
+
+/// Limits of one shard or of a whole relay. 0 is no limit, everywhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Cookies sent in a second, in all.
+    pub challenges_per_s: u64,
+    /// Cookies sent to one host in a second.
+    pub challenges_per_host_per_s: u64,
+    /// Responses of one host with a good cookie in a second.
+    pub handshakes_per_host_per_s: u64,
+    /// The same of one prefix.
+    pub handshakes_per_prefix_per_s: u64,
+    /// Sessions of one host, over all shards.
+    pub sessions_per_host: usize,
+    /// Sessions whose client was not heard yet.
+    pub sessions_unheard: usize,
+    /// Datagrams of one session in a second.
+    pub up_datagrams_per_s: u64,
+    /// Their bytes.
+    pub up_bytes_per_s: u64,
+    /// Datagrams of one session that cannot be read, at once; one more is allowed each second. Beyond, the session ends.
+    pub malformed: u64,
+    /// Whether limits of hosts and prefixes hold for this very host too: what comes from loopback is no stranger's.
+    pub loopback: bool,
+}
+
+impl Limits {
+    /// The share of one of so many shards. The kernel spreads clients over them by address and port.
+    #[must_use]
+    pub fn of_shard(self, shards: usize) -> Limits {
+        let shards = shards.max(1);
+        Limits {
+            sessions_unheard: self.sessions_unheard.div_ceil(shards),
+            ..self
+        }
+    }
+
+    /// What one session may send.
+    #[must_use]
+    pub fn up_datagrams(&self) -> Rate {
+        Rate::new(self.up_datagrams_per_s, 1, 1)
+    }
+
+    /// The same in bytes.
+    #[must_use]
+    pub fn up_bytes(&self) -> Rate {
+        Rate::new(self.up_bytes_per_s, 1, crate::limits::DATAGRAM_MAX as u64)
+    }
+
+    /// What of it may be unreadable.
+    #[must_use]
+    pub fn malformed(&self) -> Rate {
+        Rate {
+            per_s: u64::from(self.malformed > 0),
+            burst: self.malformed,
+        }
+    }
+
+    /// True where limits by address hold.
+    fn holds_for(&self, ip: IpAddr) -> bool {
+        self.loopback || !ip.is_loopback()
+    }
+}
+
+/// Why a Request or Response was not answered, or was denied: the labels of `handshakes_limited_total{reason}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Limited {
+    /// Cookies enough went out.
+    Challenges,
+    /// Cookies enough went to that host.
+    ChallengesOfHost,
+    /// Too many hosts ask at once to tell them apart, and what they share is spent.
+    ChallengesCrowded,
+    /// That host has begun sessions enough.
+    Host,
+    /// Its prefix has.
+    Prefix,
+    /// Too many hosts begin sessions at once to tell them apart, and what they share is spent.
+    Crowded,
+    /// That host has sessions enough.
+    Sessions,
+    /// The session that was never heard for the longest made room for another.
+    Unheard,
+}
+
+impl Limited {
+    /// Every reason.
+    pub const ALL: [Limited; 8] = [
+        Limited::Challenges,
+        Limited::ChallengesOfHost,
+        Limited::ChallengesCrowded,
+        Limited::Host,
+        Limited::Prefix,
+        Limited::Crowded,
+        Limited::Sessions,
+        Limited::Unheard,
+    ];
+
+    /// The word used in metrics.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Limited::Challenges => "challenges",
+            Limited::ChallengesOfHost => "challenges_of_host",
+            Limited::ChallengesCrowded => "challenges_crowded",
+            Limited::Host => "host",
+            Limited::Prefix => "prefix",
+            Limited::Crowded => "crowded",
+            Limited::Sessions => "sessions",
+            Limited::Unheard => "unheard",
+        }
+    }
+}
+
+/// How often what has happened at one shard.
+pub struct Admission {
+    limits: Limits,
+    total: Bucket,
+    total_rate: Rate,
+    replies: Throttle,
+    hosts: Throttle,
+    prefixes: Throttle,
+}
+
+impl Admission {
+    /// A shard's share of `limits`, which are those of a relay of so many shards. `secrets` are random.
+    #[must_use]
+    pub fn new(limits: Limits, shards: usize, secrets: [[u8; 16]; 3]) -> Admission {
+        let shards = shards.max(1) as u64;
+        let share = |per_s: u64| Rate::new(per_s, 2, LIMIT_BURST_LEAST).shared_by(shards, LIMIT_BURST_LEAST);
+        let crowd = Rate::new(CROWD_PER_S, 1, 1).shared_by(shards, 1);
+        let [first, second, third] = secrets;
+        let throttle = |per_s: u64, secret| Throttle::new(share(per_s), crowd, HOSTS_THROTTLED_MAX, secret);
+        Admission {
+            total: Bucket::default(),
+            total_rate: Rate::new(limits.challenges_per_s.div_ceil(shards), 1, 1),
+            replies: throttle(limits.challenges_per_host_per_s, first),
+            hosts: throttle(limits.handshakes_per_host_per_s, second),
+            prefixes: throttle(limits.handshakes_per_prefix_per_s, third),
+            limits,
+        }
+    }
+
+    /// Whether a cookie may go to `ip`, which anybody may have named.
+    ///
+    /// # Errors
+    /// [`Limited`].
+    pub fn challenge(&mut self, now_us: u64, ip: IpAddr) -> Result<(), Limited> {
+        if !self.total.has_room(self.total_rate, now_us, 1) {
+            return Err(Limited::Challenges);
+        }
+        if self.limits.holds_for(ip) {
+            match self.replies.take(now_us, host_of(ip)) {
+                Pass::Own | Pass::Shared => {}
+                Pass::Spent => return Err(Limited::ChallengesOfHost),
+                Pass::Crowded => return Err(Limited::ChallengesCrowded),
+            }
+        }
+        self.total.take(self.total_rate, now_us, 1);
+        Ok(())
+    }
+
+    /// Whether a session may begin at `ip`, which has proven that it receives there.
+    ///
+    /// # Errors
+    /// [`Limited`].
+    pub fn handshake(&mut self, now_us: u64, ip: IpAddr) -> Result<(), Limited> {
+        if !self.limits.holds_for(ip) {
+            return Ok(());
+        }
+        match self.hosts.take(now_us, host_of(ip)) {
+            Pass::Own | Pass::Shared => {}
+            Pass::Spent => return Err(Limited::Host),
+            Pass::Crowded => return Err(Limited::Crowded),
+        }
+        match self.prefixes.take(now_us, prefix_of(ip)) {
+            Pass::Own | Pass::Shared => Ok(()),
+            Pass::Spent => Err(Limited::Prefix),
+            Pass::Crowded => Err(Limited::Crowded),
+        }
+    }
+}
+
+/// Sessions of each host, at all shards of a relay. Asked when sessions begin and end, never on a packet's path.
+#[derive(Debug, Default)]
+pub struct Census {
+    by_host: Mutex<HashMap<u128, usize>>,
+}
+
+impl Census {
+    /// Counts one more session of `ip`; false when it has all that `limits` allow.
+    pub fn enter(&self, limits: &Limits, ip: IpAddr) -> bool {
+        if limits.sessions_per_host == 0 || !limits.holds_for(ip) {
+            return true;
+        }
+        let mut by_host = self.by_host.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = by_host.entry(host_of(ip)).or_default();
+        let has_room = *count < limits.sessions_per_host;
+        *count += usize::from(has_room);
+        has_room
+    }
+
+    /// One of them is over.
+    pub fn leave(&self, limits: &Limits, ip: IpAddr) {
+        if limits.sessions_per_host == 0 || !limits.holds_for(ip) {
+            return;
+        }
+        let mut by_host = self.by_host.lock().unwrap_or_else(PoisonError::into_inner);
+        let host = host_of(ip);
+        if let Some(count) = by_host.get_mut(&host) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                by_host.remove(&host);
+            }
+        }
+    }
+
+    /// Hosts that have a session.
+    #[must_use]
+    pub fn hosts(&self) -> usize {
+        self.by_host.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+/// What one machine may choose its address from: an IPv4 address, or an IPv6 /64.
+fn host_of(ip: IpAddr) -> u128 {
+    match ip.to_canonical() {
+        IpAddr::V4(v4) => u128::from(v4.to_bits()),
+        IpAddr::V6(v6) => v6.to_bits() >> 64 << 64,
+    }
+}
+
+/// The least that one owner has: an IPv4 /24, or an IPv6 /48.
+fn prefix_of(ip: IpAddr) -> u128 {
+    match ip.to_canonical() {
+        IpAddr::V4(v4) => u128::from(v4.to_bits() >> 8),
+        IpAddr::V6(v6) => v6.to_bits() >> 80 << 80,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        challenges_per_s: 20_000,
+        challenges_per_host_per_s: 10,
+        handshakes_per_host_per_s: 10,
+        handshakes_per_prefix_per_s: 40,
+        sessions_per_host: 3,
+        sessions_unheard: 10,
+        up_datagrams_per_s: 100,
+        up_bytes_per_s: 10_000,
+        malformed: 4,
+        loopback: false,
+    };
+
+    fn admission() -> Admission {
+        Admission::new(LIMITS, 1, [[1; 16], [2; 16], [3; 16]])
+    }
+
+    fn v4(number: u32) -> IpAddr {
+        IpAddr::V4(number.into())
+    }
+
+    /// THREATS 2: in one victim's name a stranger gets it ten cookies a second, however often he asks and from whatever port;
+    /// IPv6 by /64.
+    #[test]
+    fn threats_2_one_destination_gets_few_cookies() {
+        for ip in ["192.0.2.7", "2001:db8::7", "::ffff:192.0.2.7"] {
+            let (mut admission, ip) = (admission(), ip.parse::<IpAddr>().unwrap());
+            let allowed = (0..10_000_000u64)
+                .step_by(100)
+                .filter(|now_us| admission.challenge(*now_us, ip).is_ok())
+                .count();
+            assert!((100..=120).contains(&allowed), "{allowed} in ten seconds");
+        }
+        let mut admission = admission();
+        let neighbours = (0..1_000u128).map(|low| IpAddr::V6(((0x2001_0db8_u128 << 96) + low).into()));
+        let allowed = neighbours
+            .filter(|ip| admission.challenge(0, *ip).is_ok())
+            .count();
+        assert_eq!(allowed, 20, "one host");
+    }
+
+    /// THREATS 1, 16: sources made up by the thousand spend the total, and neither another host's rate nor its prefix's.
+    #[test]
+    fn threats_16_made_up_sources_shut_nobody_out() {
+        let mut admission = admission();
+        let honest = v4(0x0A00_0007);
+        let (mut sent, mut let_in) = (0, 0);
+        for number in 0..100_000u32 {
+            let now_us = u64::from(number) * 20;
+            sent += u32::from(
+                admission
+                    .challenge(now_us, v4(0x0A00_0000 ^ (number % 251) ^ (number << 8)))
+                    .is_ok(),
+            );
+            if number % 5_000 == 0 {
+                let_in += u32::from(admission.challenge(now_us, honest).is_ok());
+            }
+        }
+        assert!(
+            (55_000..=61_000).contains(&sent),
+            "{sent} in two seconds, and a burst"
+        );
+        assert!(let_in >= 4, "{let_in} of 20 tries in two seconds");
+        assert_eq!(
+            admission.handshake(2_000_000, honest),
+            Ok(()),
+            "its cookie is good"
+        );
+    }
+
+    /// THREATS 15: many hosts of one prefix share its rate, and other prefixes have theirs.
+    #[test]
+    fn threats_15_a_prefix_has_a_share_and_others_have_theirs() {
+        let mut admission = admission();
+        let outcomes: Vec<_> = (0..200u32)
+            .map(|host| admission.handshake(0, v4(0xC000_0200 + host)))
+            .collect();
+        assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 80);
+        assert_eq!(outcomes.last(), Some(&Err(Limited::Prefix)));
+        assert_eq!(admission.handshake(0, v4(0xC000_0300)), Ok(()));
+        let one: Vec<_> = (0..30).map(|_| admission.handshake(0, v4(0xC000_0400))).collect();
+        assert_eq!(one.last(), Some(&Err(Limited::Host)));
+        assert!(
+            (0..1_000).all(|_| admission.handshake(0, v4(0x7F00_0001)).is_ok()),
+            "loopback"
+        );
+    }
+
+    #[test]
+    fn sessions_of_a_host_are_counted_while_they_last() {
+        let (census, ip) = (Census::default(), v4(0xC000_0201));
+        assert_eq!(
+            [(); 4].map(|()| census.enter(&LIMITS, ip)),
+            [true, true, true, false]
+        );
+        assert!(census.enter(&LIMITS, v4(0xC000_0202)));
+        census.leave(&LIMITS, ip);
+        assert!(census.enter(&LIMITS, ip) && !census.enter(&LIMITS, ip));
+        for _ in 0..3 {
+            census.leave(&LIMITS, ip);
+        }
+        census.leave(&LIMITS, v4(0xC000_0202));
+        assert_eq!(census.hosts(), 0);
+    }
+}
