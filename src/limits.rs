@@ -68,7 +68,10 @@ pub const TOKENS_MAX: usize = 1 << 16;
 pub const HOSTS_THROTTLED_MAX: usize = 1 << 14;
 /// Requests, or Responses, a second that all hosts which found no place in a table have together (THREATS 16).
 pub const CROWD_PER_S: u64 = 1_000;
-/// The least that a limit of handshakes allows at once: the tries of a client whose first ones were lost.
+/// What a limit of handshakes allows a host at once, at the least: a house full of players behind one address. Of it, or of two
+/// seconds' worth, each shard has its share.
+pub const LIMIT_BURST: u64 = 128;
+/// The least of that for one shard: the tries of a client whose first ones were lost.
 pub const LIMIT_BURST_LEAST: u64 = 8;
 /// The least a purse must hold for a snapshot, bytes: below, headers would be most of it.
 pub const SNAPSHOT_BYTES_MIN: usize = 256;
@@ -130,6 +133,11 @@ pub const PROBE_BYTES_FACTOR: u64 = 3;
 /// Least time between two challenges to one address, microseconds: one is lost now and then, and a client's next datagram
 /// brings the next.
 pub const PROBE_SPACING_US: u64 = 20_000;
+/// The longest a snapshot waits for the answer to a challenge, microseconds, a round trip and 20 ms where that is less: where an
+/// address was changed by a NAT, what goes to the old one is lost.
+pub const PROBE_HOLD_MAX_US: u64 = 100_000;
+/// Least time between two such waits of a session, microseconds: copies from elsewhere delay one snapshot a second, and lose none.
+pub const PROBE_HOLD_SPACING_US: u64 = 1_000_000;
 /// Time between two Welcomes to a client that was not heard yet, microseconds.
 pub const WELCOME_SPACING_US: u64 = 100_000;
 /// Time after which a session whose client was never heard is given up, microseconds: a queue of seconds on the way, as

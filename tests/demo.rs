@@ -33,6 +33,7 @@ fn plan(trace: &str, link: ImpairmentSettings) -> Plan {
         budget_bytes_per_s: None,
         render_fps: None,
         plot: None,
+        attack: None,
         input_hz: 0.0,
         thresholds: vec!["mismatches==0".to_owned(), "records_checked>100".to_owned()],
     }
@@ -140,4 +141,26 @@ fn faults_44_an_origin_that_comes_back_leaves_nothing_unchecked() {
     assert_eq!((truth.unchecked, truth.mismatches), (0, 0), "{truth:?}");
     assert!(verdict.ok || verdict.inconclusive, "{verdict:?} {truth:?}");
     relay.shutdown();
+}
+
+/// THREATS 1, 90: an attack is done beside clients that notice nothing, and the report says what was promised and seen.
+#[test]
+fn threats_1_90_bystanders_do_not_notice_an_attack() {
+    use ackline::bench::attack::{Kind, pair};
+    for kind in [Kind::Flood, Kind::Copies] {
+        let plan = Plan {
+            clients: 20,
+            seconds: 4.0,
+            ..plan("qw_4on4_dm2_600.jsonl.zst", ImpairmentSettings::default())
+        };
+        let report = pair(&plan, kind, |_| {}).expect("runs");
+        let attack = &report.attacks[0];
+        assert!(attack.kept && attack.attempts > 100, "{attack:?}");
+        assert_eq!(
+            (attack.bystanders.clients, attack.bystanders.lost),
+            (20, 0),
+            "{attack:?}"
+        );
+        assert!(attack.bystanders.latency_ratio.is_some(), "{attack:?}");
+    }
 }

@@ -85,7 +85,7 @@ impl Member {
         Ok(Member {
             index,
             seed,
-            socket: open_socket(around.relay)?,
+            socket: open_socket(around.relay, around.own_address(index))?,
             socket_is_new: true,
             client: Client::new(around.settings.clone(), [0; 16], start_us),
             view: View::new(index, watched),
@@ -446,7 +446,7 @@ impl Member {
             (Phase::Leaving, SessionState::Closed(_)) => {
                 self.retire(now_us, None, false, around);
                 // A newcomer comes from another port.
-                if let Ok(socket) = open_socket(around.relay) {
+                if let Ok(socket) = open_socket(around.relay, around.own_address(self.index)) {
                     (self.socket, self.socket_is_new) = (socket, true);
                 }
                 (self.phase, self.shown_at_us) = (Phase::Waiting(now_us), None);

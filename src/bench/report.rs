@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::attack::AttackReport;
 use super::series::{Buckets, STARVATION_BY_TIER, Series, SeriesSet};
 use super::viewer::counts::Render;
 
@@ -105,7 +106,7 @@ pub struct Report {
     /// Playback, when rendering was asked for.
     pub render: Option<Render>,
     /// Attacks, when they were asked for.
-    pub attacks: Vec<serde_json::Value>,
+    pub attacks: Vec<AttackReport>,
     /// The bench itself.
     pub bench: BenchLoad,
     /// The thresholds asked for.
@@ -420,6 +421,11 @@ impl Report {
             .zip(cpu_s)
             .map(|(packets, cpu_s)| packets as f64 / cpu_s);
         self.histograms = set.to_buckets();
+        self.judge();
+    }
+
+    /// Fills in the verdict, from everything else.
+    pub fn judge(&mut self) {
         self.verdict = super::verdict::judge(self);
     }
 

@@ -3,10 +3,12 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 
+use super::attack::{Attack, AttackReport, Field};
 use super::inputs::InputCounts;
 use super::player::PlayerCounts;
 use super::preflight;
@@ -84,6 +86,8 @@ pub struct Plan {
     pub input_hz: f64,
     /// Frames each client draws in a second; `None` for none.
     pub render_fps: Option<f64>,
+    /// The attack that this is one run of a pair for.
+    pub attack: Option<Attack>,
     /// Where to put a picture of what the first client drew of one entity.
     pub plot: Option<PathBuf>,
     /// Thresholds.
@@ -97,7 +101,7 @@ impl Plan {
         Plan {
             command: std::env::args().collect::<Vec<_>>().join(" "),
             target,
-            clients: load.clients,
+            clients: load.clients(),
             seconds: load.seconds,
             ramp_per_s: load.ramp,
             churn_per_s: load.churn,
@@ -109,6 +113,7 @@ impl Plan {
             budget_bytes_per_s: load.budget_bytes_per_s,
             input_hz: load.input_hz,
             render_fps: load.render.or(load.plot.as_ref().map(|_| RENDER_FPS)),
+            attack: None,
             plot: load.plot.clone(),
             thresholds: load.threshold.clone(),
         }
@@ -136,6 +141,8 @@ pub struct Glance {
 
 /// What `bench.clock` begins with where latencies were not measured.
 pub const NO_CLOCK: &str = "no latencies: ";
+/// Time after the ramp before an attack begins, microseconds.
+const SETTLE_US: u64 = 200_000;
 /// Time between two glances.
 const GLANCE: Duration = Duration::from_millis(200);
 /// A bench whose timers are late beyond this in one of a hundred cases cannot keep its schedule, milliseconds.
@@ -189,6 +196,7 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
         input_hz: plan.input_hz,
         render_fps: plan.render_fps,
         view: plan.view,
+        apart: plan.attack.is_some(),
         watched: if plan.view.is_some_and(|view| view.scope != Scope::Whole) {
             WATCHED_BOUNDED
         } else {
@@ -198,11 +206,15 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
     let ticks_before = stage.log.as_ref().map(|log| log.pushed());
     let swarm = Swarm::start(&settings, stage.log.as_ref()).context("the bench cannot start its clients")?;
     let (start_us, end_us) = (swarm.start_us, swarm.end_us);
+    let ramp_us = (plan.clients as f64 / settings.ramp_per_s * 1e6) as u64;
+    let attack = begin_attack(plan, &stage, start_us + ramp_us + SETTLE_US, swarm.clean_us)?;
     while !swarm.is_over() {
         std::thread::sleep(GLANCE);
         show(&glance(&swarm));
     }
     let results = swarm.join().context("the bench lost its sockets")?;
+    let attacked = attack.map(JoinHandle::join).transpose();
+    let attacked = attacked.map_err(|_| anyhow::anyhow!("the attack panicked"))?;
     let seconds = (monotonic_us().min(end_us) - start_us) as f64 / 1e6;
 
     let mut report = Report {
@@ -241,10 +253,36 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
         series.add(&ways);
         fill_delivered(&mut report.inputs, &inputs);
     }
+    report.attacks.extend(attacked);
     stage.strike();
     report.derive(&series);
     judge_bench(&mut report);
     Ok(report)
+}
+
+/// Starts the attack of a plan, in a thread of its own.
+fn begin_attack(
+    plan: &Plan,
+    stage: &Stage,
+    from_us: u64,
+    until_us: u64,
+) -> anyhow::Result<Option<JoinHandle<AttackReport>>> {
+    let Some(Attack { kind, fires: true }) = plan.attack else {
+        return Ok(None);
+    };
+    let field = Field {
+        relay: stage.relay,
+        minter: stage.minter.clone(),
+        until_us,
+        seed: plan.seed,
+    };
+    let attack = move || {
+        let wait_us = from_us.saturating_sub(monotonic_us());
+        std::thread::sleep(Duration::from_micros(wait_us));
+        field.report(kind)
+    };
+    let thread = std::thread::Builder::new().name("bench-attack".to_owned());
+    thread.spawn(attack).map(Some).context("the attack cannot begin")
 }
 
 /// Writes what the first client drew of one entity.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use super::attack::Kind;
 use crate::impairment::settings::{ImpairmentSettings, parse_burst, parse_share};
 use crate::limits::INPUTS_PER_S;
 use crate::node::number::{real, whole, wish};
@@ -12,6 +13,9 @@ use crate::state::view::View;
 
 /// Clients of one run; several hosts' reports merge.
 const CLIENTS: RangeInclusive<usize> = 1..=60_000;
+/// Clients where none are asked for, and beside an attack.
+const WATCHERS: usize = 100;
+const BYSTANDERS: usize = 200;
 /// Seconds of one run.
 const SECONDS: RangeInclusive<f64> = 0.5..=86_400.0;
 /// Clients that begin in a second.
@@ -201,9 +205,9 @@ fn link(
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Load")]
 pub struct LoadFlags {
-    /// Clients
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole(CLIENTS))]
-    pub clients: usize,
+    /// Clients [default: 100, or 200 beside an attack]
+    #[arg(long, value_name = "N", value_parser = whole(CLIENTS))]
+    pub clients: Option<usize>,
     /// Seconds to run; 1.5 s of clean network follow, after which every table must be whole
     #[arg(long, value_name = "S", default_value_t = 8.0, value_parser = real(SECONDS))]
     pub seconds: f64,
@@ -232,6 +236,11 @@ pub struct LoadFlags {
     /// A picture of what the first client drew of one entity, beside where it was; draws 60 frames a second without --render
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
+    /// Attacks, one after the other, each in a run beside one without it, half of --seconds each; on loopback only. Kinds, or
+    /// all: flood, victim, cookie-replay, token-replay, token-expired, token-forged, token-elsewhere, bit-flips, replay,
+    /// copies, guess, sizes, forged-acks, control-flood, full-state, input-flood, malformed, drip
+    #[arg(long, value_name = "KIND[,KIND...]|all")]
+    pub attack: Option<Attacks>,
     /// Seed of everything random: the scene, the links, the clients
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
     pub seed: u64,
@@ -244,23 +253,60 @@ pub struct LoadFlags {
     pub report: Option<PathBuf>,
 }
 
+/// Kinds of attack, in the order in which they are done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attacks(pub Vec<Kind>);
+
+impl core::str::FromStr for Attacks {
+    type Err = FlagError;
+
+    fn from_str(text: &str) -> Result<Attacks, FlagError> {
+        if text == "all" {
+            return Ok(Attacks(Kind::all().to_vec()));
+        }
+        let kind = |word: &str| {
+            let found = Kind::all().iter().find(|kind| kind.word() == word);
+            found.copied().ok_or_else(|| {
+                let words: Vec<String> = Kind::all().iter().map(|kind| kind.word()).collect();
+                FlagError(format!(
+                    "{word:?} is no kind of attack: give all, or of {}",
+                    words.join(", ")
+                ))
+            })
+        };
+        text.split(',').map(kind).collect::<Result<_, _>>().map(Attacks)
+    }
+}
+
 impl LoadFlags {
+    /// How many clients.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        let default = if self.attack.is_some() {
+            BYSTANDERS
+        } else {
+            WATCHERS
+        };
+        self.clients.unwrap_or(default)
+    }
+
     /// Checks every bound.
     ///
     /// # Errors
     /// The first flag that cannot be followed.
     #[allow(clippy::cast_precision_loss)] // Clients are few.
     pub fn check(&self) -> Result<(), FlagError> {
-        within("--clients", "a whole number", self.clients, &CLIENTS)?;
+        let clients = self.clients();
+        within("--clients", "a whole number", clients, &CLIENTS)?;
         within("--seconds", "a number", self.seconds, &SECONDS)?;
         within("--ramp", "a number", self.ramp.unwrap_or(1.0), &RAMP)?;
         within("--churn", "a number", self.churn, &CHURN)?;
         within("--threads", "a whole number", self.threads.unwrap_or(1), &THREADS)?;
-        let ramp_s = self.ramp.map_or(0.0, |ramp| self.clients as f64 / ramp);
+        let ramp_s = self.ramp.map_or(0.0, |ramp| clients as f64 / ramp);
         if ramp_s > self.seconds {
             return refuse(format!(
-                "--ramp: {} clients take {ramp_s:.1} s to begin, longer than --seconds {}: raise either",
-                self.clients, self.seconds
+                "--ramp: {clients} clients take {ramp_s:.1} s to begin, longer than --seconds {}: raise either",
+                self.seconds
             ));
         }
         within("--input-hz", "a number", self.input_hz, &INPUT_HZ)?;

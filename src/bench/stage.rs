@@ -21,6 +21,7 @@ use crate::node::origin::{OriginHandle, OriginSettings, OriginSource};
 use crate::node::relay::RelayHandle;
 use crate::node::settings::RelaySettings;
 use crate::node::tls::UpstreamTrust;
+use crate::relay::admission::Limits;
 use crate::state::view::View;
 use crate::token::TokenKeys;
 
@@ -105,6 +106,12 @@ impl Stage {
             view: plan.view.unwrap_or(View::WHOLE),
             budget_bytes_per_s: plan.budget_bytes_per_s.unwrap_or(loopback.budget_bytes_per_s),
             token_keys: Some(TokenKeys::new(vec![key.clone()])?),
+            limits: Limits {
+                // Beside an attack this host's own addresses are strangers.
+                loopback: plan.attack.is_some(),
+                sessions_unheard: loopback.limits.sessions_unheard.max(plan.clients),
+                ..loopback.limits
+            },
             ..loopback
         })?;
         anyhow::ensure!(

@@ -244,6 +244,27 @@ pub fn summary(report: &Report) -> String {
             "what one core of the relay sends",
         );
     }
+    for attack in &report.attacks {
+        let word = if attack.ok { "ok" } else { "FAILED" };
+        let _ = writeln!(out, "  attack {}, {word}: {}", attack.kind, attack.promise);
+        let _ = writeln!(
+            out,
+            "    {} attempts: {}",
+            count(attack.attempts),
+            attack.observed
+        );
+        let by = &attack.bystanders;
+        let _ = writeln!(
+            out,
+            "    {} bystanders, {} lost; latency p50 {} (without {}), p99 {} (without {})",
+            count(by.clients),
+            count(by.lost),
+            one_millis(by.p50_ms),
+            one_millis(by.p50_without_ms),
+            one_millis(by.p99_ms),
+            one_millis(by.p99_without_ms)
+        );
+    }
     for note in &report.bench.notes {
         let _ = writeln!(out, "  note: {note}");
     }
@@ -273,6 +294,11 @@ pub fn summary(report: &Report) -> String {
     out.lines().fold(String::with_capacity(out.len()), |text, line| {
         text + line.trim_end() + "\n"
     })
+}
+
+/// One time in milliseconds.
+fn one_millis(value: Option<f64>) -> String {
+    value.map_or("unknown".to_owned(), |value| format!("{value:.2} ms"))
 }
 
 /// The last line.

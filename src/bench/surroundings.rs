@@ -1,10 +1,11 @@
 //! What the clients of one thread share: their relay, their judge, their counts, room for a datagram.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use mio::net::UdpSocket;
 
+use super::attack::bystander;
 use super::oracle::Oracle;
 use super::tally::Tally;
 use crate::client::settings::ClientSettings;
@@ -18,6 +19,8 @@ pub struct Surroundings {
     pub relay: SocketAddr,
     /// How clients begin.
     pub settings: ClientSettings,
+    /// Each client has a loopback address of its own.
+    pub apart: bool,
     /// What mints a token for each session; without one the relay must ask for none.
     pub minter: Option<Minter>,
     /// When measuring ends: the links become clean.
@@ -47,6 +50,7 @@ impl Surroundings {
         Surroundings {
             relay,
             settings,
+            apart: false,
             minter: None,
             clean_us,
             input_hz: 0.0,
@@ -62,6 +66,12 @@ impl Surroundings {
 }
 
 impl Surroundings {
+    /// The address of the client of this number, where it has one of its own.
+    #[must_use]
+    pub fn own_address(&self, client: u32) -> Option<Ipv4Addr> {
+        self.apart.then(|| bystander(client))
+    }
+
     /// How the client of this number begins a session: with a token of its own, where tokens are minted. A system without
     /// randomness mints none, and the relay then says no.
     #[must_use]
@@ -90,8 +100,9 @@ pub fn send(socket: &UdpSocket, datagram: &[u8], refused: &mut bool, tally: &mut
 ///
 /// # Errors
 /// When the system has no more.
-pub fn open_socket(relay: SocketAddr) -> io::Result<UdpSocket> {
+pub fn open_socket(relay: SocketAddr, own: Option<Ipv4Addr>) -> io::Result<UdpSocket> {
     let any: SocketAddr = match relay {
+        SocketAddr::V4(_) if own.is_some() => (own.unwrap_or(Ipv4Addr::UNSPECIFIED), 0).into(),
         SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
         SocketAddr::V6(_) => ([0u16; 8], 0).into(),
     };

@@ -77,6 +77,8 @@ pub struct SwarmSettings {
     pub view: Option<View>,
     /// Clients of each thread whose entities are watched for how long they wait.
     pub watched: usize,
+    /// Each client has a loopback address of its own.
+    pub apart: bool,
 }
 
 /// How one thread stands now; read by whoever shows it.

@@ -33,7 +33,10 @@ pub fn judge(report: &Report) -> Verdict {
 pub fn overload(report: &Report) -> Option<String> {
     let bench = &report.bench;
     let late_ms = bench.late_ms.p99.filter(|late_ms| *late_ms > TOO_LATE_MS);
-    let drops = bench.kernel_drops.filter(|drops| *drops > 0);
+    // A flood fills buffers by itself: that excuses nothing.
+    let drops = bench
+        .kernel_drops
+        .filter(|drops| *drops > 0 && report.attacks.is_empty());
     let late = late_ms.map(|late_ms| format!("its timers were {late_ms:.0} ms late (p99)"));
     let drops = drops.map(|drops| format!("its kernel dropped {} datagrams", count(drops)));
     match (drops, late) {
@@ -44,7 +47,7 @@ pub fn overload(report: &Report) -> Option<String> {
 
 /// What an overloaded host does to a run.
 fn by_load(report: &Report) -> Vec<String> {
-    let mut failed = Vec::new();
+    let mut failed: Vec<String> = noticed(report).collect();
     let truth = &report.truth;
     if truth.missing_at_end > 0 {
         failed.push(format!(
@@ -112,9 +115,33 @@ fn sessions(report: &Report) -> Vec<String> {
     failed
 }
 
+/// Attacks of which a promise was not kept.
+fn broken(report: &Report) -> impl Iterator<Item = String> + '_ {
+    let broken = report.attacks.iter().filter(|attack| !attack.kept);
+    broken.map(|attack| {
+        let (kind, observed, promise) = (&attack.kind, &attack.observed, &attack.promise);
+        format!("attack {kind}: {observed}; promised is that {promise}")
+    })
+}
+
+/// Attacks whose bystanders noticed.
+fn noticed(report: &Report) -> impl Iterator<Item = String> + '_ {
+    let noticed = report.attacks.iter().filter(|attack| attack.kept && !attack.ok);
+    noticed.map(|attack| {
+        let bystanders = &attack.bystanders;
+        format!(
+            "attack {}: of {} bystanders {} were lost, and their median latency was {:.2} times that without it",
+            attack.kind,
+            bystanders.clients,
+            bystanders.lost,
+            bystanders.latency_ratio.unwrap_or(1.0)
+        )
+    })
+}
+
 /// What no load excuses.
 fn hard(report: &Report) -> Vec<String> {
-    let mut failed = Vec::new();
+    let mut failed: Vec<String> = broken(report).collect();
     let truth = &report.truth;
     let zeros = [
         ("truth.mismatches", truth.mismatches),

@@ -10,11 +10,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::origin::SourceArgs;
 use super::{Outcome, UsageError};
+use crate::bench::attack;
 use crate::bench::merge::merge;
 use crate::bench::report::Report;
 use crate::bench::run::{self, Glance, Plan, Target};
 use crate::bench::scrape::Admin;
-use crate::bench::settings::{FlagError, LinkFlags, LoadFlags, TargetFlags};
+use crate::bench::settings::{Attacks, FlagError, LinkFlags, LoadFlags, TargetFlags};
 use crate::bench::stage::BEGIN_WITHIN;
 use crate::bench::summary::{count, summary};
 use crate::bench::threshold;
@@ -62,6 +63,8 @@ Examples:
   ackline bench --clients 500 --seconds 20 --loss 5% --delay-ms 40 --churn 10 --report report.json
   ackline bench --scene crowd --view radius:20,25 --clients 1000
   ackline bench --clients 200 --threshold 'latency_p99<20ms' --threshold 'fallbacks==0'
+  ackline bench --attack flood,copies
+  ackline bench --attack all --report attacks.json
   ackline bench merge host-a.json host-b.json --report sum.json
 
 Without --relay it starts an origin and a relay of its own; a recording goes round for ever. \
@@ -130,7 +133,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         ),
         _ => {}
     }
-    let report = follow(&Plan::of(&load, target, down, up))?;
+    let report = follow(&load, &Plan::of(&load, target, down, up))?;
     conclude(&report, load.report.as_deref())
 }
 
@@ -213,8 +216,43 @@ pub(super) fn link_settings(
     Ok((links.down().map_err(usage)?, links.up().map_err(usage)?))
 }
 
-/// Runs a plan and shows how it goes.
-pub(super) fn follow(plan: &Plan) -> anyhow::Result<Report> {
+/// Runs a plan, or its attacks one after the other, and shows how it goes.
+pub(super) fn follow(load: &LoadFlags, plan: &Plan) -> anyhow::Result<Report> {
+    let Some(Attacks(kinds)) = &load.attack else {
+        return follow_one(plan);
+    };
+    if let Target::Remote { relay, .. } = &plan.target
+        && !(relay.ip().is_loopback() && relay.is_ipv4())
+    {
+        let text =
+            format!("--attack: {relay} is not on this host: give a relay on 127.0.0.1, or leave out --relay");
+        return Err(usage(FlagError(text)).into());
+    }
+    let (mut attacks, mut last) = (Vec::new(), None);
+    for kind in kinds {
+        let mut progress = Progress::new(format!("attack {}: {}", kind.word(), headline(plan)));
+        let report = attack::pair(plan, *kind, |glance| progress.show(glance));
+        progress.finish();
+        let mut report = report?;
+        attacks.append(&mut report.attacks);
+        if let Some(done) = attacks.last() {
+            eprintln!(
+                "  {} {}",
+                if done.ok { "ok    " } else { "FAILED" },
+                done.observed
+            );
+        }
+        // A run that failed for another reason is the one to be seen.
+        let keep = last.as_ref().is_none_or(|last: &Report| last.verdict.ok);
+        last = if keep { Some(report) } else { last };
+    }
+    let mut report = last.context("no attack was done")?;
+    report.attacks = attacks;
+    report.judge();
+    Ok(report)
+}
+
+fn follow_one(plan: &Plan) -> anyhow::Result<Report> {
     let mut progress = Progress::new(headline(plan));
     let report = run::run(plan, |glance| progress.show(glance));
     progress.finish();
@@ -324,6 +362,10 @@ impl Progress {
     }
 
     fn show(&mut self, glance: &Glance) {
+        if glance.seconds < self.last.seconds {
+            // Another run has begun.
+            self.last = Glance::default();
+        }
         if !self.headline.is_empty() {
             let headline = core::mem::take(&mut self.headline);
             match &self.bar {

@@ -43,7 +43,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let Args { load, source, links } = args;
     load.check().map_err(usage)?;
     let (mut down, mut up) = link_settings(&links)?;
-    if !links.is_given() {
+    if !links.is_given() && load.attack.is_none() {
         let shown = ImpairmentSettings {
             loss: SHOWN_LOSS,
             ..ImpairmentSettings::default()
@@ -52,6 +52,6 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     let target = local(source, load.seed)?;
     load.report.as_deref().map_or(Ok(()), writable)?;
-    let report = follow(&Plan::of(&load, target, down, up))?;
+    let report = follow(&load, &Plan::of(&load, target, down, up))?;
     conclude(&report, load.report.as_deref())
 }

@@ -108,7 +108,7 @@ fn threats_9_a_token_admits_once() {
     assert!(rig.has(again.connection) && rig.shard.open() == 1);
 }
 
-/// A relay tells nobody why a token is refused; its own counters say it.
+/// THREATS 12: a relay tells nobody why a token is refused; its own counters say it.
 #[test]
 fn every_refusal_of_a_token_is_counted_by_its_reason() {
     let gate = gate();
