@@ -411,7 +411,7 @@ fn player_events(tape: &mut Tape<'_>) -> Vec<PlayerEvent> {
     let one = |tape: &mut Tape<'_>| {
         let player = u64::from(tape.below(4));
         match tape.below(5) {
-            0 => PlayerEvent::Joined(player),
+            0 => PlayerEvent::Joined(player, 0),
             1 => PlayerEvent::Left(player),
             2 => PlayerEvent::InputsLost {
                 player,

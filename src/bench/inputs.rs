@@ -71,7 +71,7 @@ impl Ledger {
                 return;
             }
             // Said again after every reconnection.
-            PlayerEvent::Joined(player) => {
+            PlayerEvent::Joined(player, _) => {
                 self.next.entry(*player).or_insert_with(|| {
                     counts.players += 1;
                     1
@@ -106,7 +106,7 @@ impl Ledger {
                 *next = first.saturating_add(*count);
                 counts.reported_lost += u64::from(*count);
             }
-            PlayerEvent::Joined(_) | PlayerEvent::Left(_) | PlayerEvent::Camera { .. } => {}
+            PlayerEvent::Joined(..) | PlayerEvent::Left(_) | PlayerEvent::Camera { .. } => {}
         }
     }
 
@@ -215,10 +215,10 @@ mod tests {
             ..InputCounts::default()
         };
         let told = [
-            PlayerEvent::Joined(7),
+            PlayerEvent::Joined(7, 0),
             input(7, 1, 1),
             input(7, 2, 2),
-            PlayerEvent::Joined(7),
+            PlayerEvent::Joined(7, 0),
             lost(3, 3),
             input(7, 6, 6),
             input(7, 7, 7),
@@ -247,9 +247,9 @@ mod tests {
         wrong[2] = input(7, 2, 3);
         assert_eq!(counted(&wrong), InputCounts { wrong: 1, ..good });
         let two = [
-            PlayerEvent::Joined(7),
+            PlayerEvent::Joined(7, 0),
             input(7, 1, 1),
-            PlayerEvent::Joined(8),
+            PlayerEvent::Joined(8, 0),
             input(8, 1, 1),
         ];
         assert_eq!(counted(&two).delivered, 2, "each player counts by itself");

@@ -6,6 +6,7 @@
 use dashmap::DashMap;
 
 use crate::relay::shard::SessionChange;
+use crate::state::player::ClientId;
 
 /// Where a session is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub struct DirectoryEntry {
     pub shard: usize,
     /// When it was opened, on the relay's clock.
     pub opened_us: u64,
+    /// Whose it is, as its token says; 0 without one.
+    pub client: ClientId,
 }
 
 /// Every open session of a relay by connection id.
@@ -27,12 +30,13 @@ impl Directory {
     pub fn record(&self, shard: usize, now_us: u64, changes: impl IntoIterator<Item = SessionChange>) {
         for change in changes {
             match change {
-                SessionChange::Opened(connection) => {
+                SessionChange::Opened(connection, client) => {
                     self.sessions.insert(
                         connection,
                         DirectoryEntry {
                             shard,
                             opened_us: now_us,
+                            client,
                         },
                     );
                 }
@@ -77,12 +81,13 @@ mod tests {
     #[test]
     fn faults_42_92_the_directory_follows_what_comes_and_goes() {
         let directory = Directory::default();
-        directory.record(1, 50, [SessionChange::Opened(7), SessionChange::Opened(8)]);
+        directory.record(1, 50, [SessionChange::Opened(7, 42), SessionChange::Opened(8, 0)]);
         assert_eq!(
             directory.find(7),
             Some(DirectoryEntry {
                 shard: 1,
-                opened_us: 50
+                opened_us: 50,
+                client: 42
             })
         );
         directory.record(1, 60, [SessionChange::Closed(7, CloseReason::Left)]);

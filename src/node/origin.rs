@@ -178,7 +178,7 @@ impl Hub {
             && let Some((id, event)) = self.subscribers.next_player_event()
         {
             match &event {
-                PlayerEvent::Joined(_) => self.counts.players += 1,
+                PlayerEvent::Joined(..) => self.counts.players += 1,
                 PlayerEvent::Left(_) => self.counts.players -= 1,
                 PlayerEvent::Input { .. } => self.counts.inputs += 1,
                 PlayerEvent::InputsLost { count, .. } => self.counts.inputs_lost += u64::from(*count),

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use super::directory::Directory;
 use crate::limits::PLAYER_EVENTS_MAX;
-use crate::state::player::{PlayerEvent, PlayerId};
+use crate::state::player::{ClientId, PlayerEvent, PlayerId};
 
 /// What became of an input: the labels of `input_messages_total{result}`.
 pub const INPUT_RESULTS: [&str; 3] = ["taken", "lost", "dropped"];
@@ -54,7 +54,7 @@ impl PlayerLine {
         for event in events {
             if let Err(refused) = self.sender.try_send(event) {
                 match refused.into_inner() {
-                    PlayerEvent::Joined(_) | PlayerEvent::Left(_) => {
+                    PlayerEvent::Joined(..) | PlayerEvent::Left(_) => {
                         self.behind.store(true, Ordering::Release)
                     }
                     PlayerEvent::Input { .. } => {
@@ -170,7 +170,7 @@ impl Caller {
                 PlayerEvent::Left(player) => {
                     self.known.remove(&player);
                 }
-                PlayerEvent::Joined(_) | PlayerEvent::InputsLost { .. } => {}
+                PlayerEvent::Joined(..) | PlayerEvent::InputsLost { .. } => {}
             }
         }
     }
@@ -190,16 +190,18 @@ impl Caller {
             self.known.remove(&player);
         }
         for player in self.directory.connections() {
-            self.join(player, out);
+            if let Some(entry) = self.directory.find(player) {
+                self.join(player, entry.client, out);
+            }
         }
     }
 
-    fn join(&mut self, player: PlayerId, out: &mut Vec<PlayerEvent>) {
+    fn join(&mut self, player: PlayerId, client: ClientId, out: &mut Vec<PlayerEvent>) {
         let known = self.known.entry(player).or_default();
         if core::mem::replace(&mut known.told, true) {
             return;
         }
-        out.push(PlayerEvent::Joined(player));
+        out.push(PlayerEvent::Joined(player, client));
         if let Some(position) = known.camera {
             out.push(PlayerEvent::Camera { player, position });
         }
@@ -208,7 +210,7 @@ impl Caller {
     fn take(&mut self, event: PlayerEvent, out: &mut Vec<PlayerEvent>) {
         let player = event.player();
         match &event {
-            PlayerEvent::Joined(_) => self.join(player, out),
+            PlayerEvent::Joined(_, client) => self.join(player, *client, out),
             PlayerEvent::Left(_) => {
                 if self.known.remove(&player).is_some_and(|known| known.told) {
                     out.push(event);

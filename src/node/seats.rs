@@ -46,7 +46,7 @@ impl Seats {
     pub(super) fn hear(&mut self, subscriber: u64, event: &PlayerEvent) {
         let key = (subscriber, event.player());
         match event {
-            PlayerEvent::Joined(_) => self.seats.entry(key).or_default().assigned = false,
+            PlayerEvent::Joined(..) => self.seats.entry(key).or_default().assigned = false,
             PlayerEvent::Left(_) => {
                 self.seats.remove(&key);
             }
@@ -144,12 +144,12 @@ mod tests {
             };
             (subscriber, player, order)
         };
-        seats.hear(1, &PlayerEvent::Joined(5));
+        seats.hear(1, &PlayerEvent::Joined(5, 0));
         assert_eq!(said(&mut seats, &world), [assign(1, 5, None)]);
         assert_eq!(said(&mut seats, &world), []);
         advance(&mut world, 1, &[1, 2], &[]);
-        seats.hear(2, &PlayerEvent::Joined(5));
-        seats.hear(2, &PlayerEvent::Joined(6));
+        seats.hear(2, &PlayerEvent::Joined(5, 0));
+        seats.hear(2, &PlayerEvent::Joined(6, 0));
         assert_eq!(
             said(&mut seats, &world),
             [
@@ -170,7 +170,7 @@ mod tests {
         );
         let (first, count) = (5, 2);
         seats.hear(2, &PlayerEvent::InputsLost { player, first, count });
-        seats.hear(1, &PlayerEvent::Joined(5));
+        seats.hear(1, &PlayerEvent::Joined(5, 0));
         assert_eq!(
             said(&mut seats, &world),
             [assign(1, 5, Some(1)), (2, 6, Order::Processed(6))],

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::subscribers::SubscriberId;
 use crate::limits::{PLAYER_EVENTS_MAX, SUBSCRIBER_PLAYERS_MAX};
-use crate::state::player::{PlayerEvent, PlayerId};
+use crate::state::player::{ClientId, PlayerEvent, PlayerId};
 
 /// What an origin has counted of its players. Totals only rise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct PlayerCounts {
 /// One player of one subscriber.
 #[derive(Debug, Default)]
 struct Player {
+    /// Who it is at the studio's backend, as the relay says.
+    client: ClientId,
     /// The game has heard of the join.
     told: bool,
     /// The relay has said that the player left; the game has not heard it.
@@ -58,7 +60,7 @@ impl Players {
     /// Takes what a subscriber says of one of its players.
     pub fn receive(&mut self, id: SubscriberId, event: PlayerEvent) {
         match event {
-            PlayerEvent::Joined(player) => self.join(id, player),
+            PlayerEvent::Joined(player, client) => self.join(id, player, client),
             PlayerEvent::Left(player) => self.leave(id, player),
             PlayerEvent::Input { player, sequence, .. } => {
                 self.inputs(id, player, sequence, 1, Some(event));
@@ -113,13 +115,14 @@ impl Players {
         self.members.get_mut(&id)?.get_mut(&player)
     }
 
-    fn join(&mut self, id: SubscriberId, player: PlayerId) {
+    fn join(&mut self, id: SubscriberId, player: PlayerId, client: ClientId) {
         let players = self.members.entry(id).or_default();
         if players.len() >= SUBSCRIBER_PLAYERS_MAX && !players.contains_key(&player) {
             self.counts.refused += 1;
             return;
         }
-        players.entry(player).or_default().left = false;
+        let known = players.entry(player).or_default();
+        (known.left, known.client) = (false, client);
         self.settle_or_owe(id, player);
     }
 
@@ -197,7 +200,8 @@ impl Players {
         };
         let stays = !known.left;
         if stays && !core::mem::replace(&mut known.told, true) {
-            self.queue.push_back((id, PlayerEvent::Joined(player)));
+            self.queue
+                .push_back((id, PlayerEvent::Joined(player, known.client)));
         }
         if let Some(first) = known.heard.filter(|heard| known.told && *heard < known.reached) {
             known.heard = Some(known.reached);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::delta::layout::Layout;
 use crate::limits::{ARENA_FRAMES, DATAGRAM_MAX, PARTS_PER_TICK, TAG_BYTES};
 use crate::state::Frame;
-use crate::state::player::PlayerEvent;
+use crate::state::player::{ClientId, PlayerEvent};
 use crate::state::view::View;
 use crate::window::send::RestartReason;
 use crate::wire::bytes::ByteReader;
@@ -95,8 +95,8 @@ pub enum Receipt {
 /// A session came or went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionChange {
-    /// Opened, with its connection id.
-    Opened(u64),
+    /// Opened, with its connection id and whose it is, as its token says.
+    Opened(u64, ClientId),
     /// Closed.
     Closed(u64, CloseReason),
 }
@@ -382,7 +382,8 @@ impl Shard {
             answer: None,
         };
         if !joined {
-            hearing.events.push(PlayerEvent::Joined(session.connection));
+            let joined = PlayerEvent::Joined(session.connection, session.client);
+            hearing.events.push(joined);
         }
         let received = session.receive(payload, &mut hearing);
         if received.is_err() && !joined {

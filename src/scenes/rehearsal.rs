@@ -70,7 +70,7 @@ impl Rehearsal {
             let key = (self.draws.below(2) as u64, self.joined);
             self.joined += 1;
             self.players.insert(key, 0);
-            self.scene.hear(key.0, PlayerEvent::Joined(key.1));
+            self.scene.hear(key.0, PlayerEvent::Joined(key.1, 0));
         }
         let anybody = self.draws.below(self.players.len());
         let anybody = self.players.keys().nth(anybody).copied();
@@ -79,7 +79,7 @@ impl Rehearsal {
                 self.players.remove(&key);
                 self.scene.hear(key.0, PlayerEvent::Left(key.1));
             } else if self.draws.one_in(20) {
-                self.scene.hear(key.0, PlayerEvent::Joined(key.1));
+                self.scene.hear(key.0, PlayerEvent::Joined(key.1, 0));
             }
         }
         // Nobody knows this one.

@@ -74,7 +74,7 @@ impl Roster {
             player: event.player(),
         };
         match event {
-            PlayerEvent::Joined(_) => self.join(key),
+            PlayerEvent::Joined(..) => self.join(key),
             PlayerEvent::Left(_) => self.leave(key),
             PlayerEvent::Input {
                 sequence, payload, ..
@@ -259,7 +259,7 @@ mod tests {
             ..Input::default()
         };
         roster.hear(1, input(1, &pressed(1).encode()));
-        roster.hear(1, PlayerEvent::Joined(7));
+        roster.hear(1, PlayerEvent::Joined(7, 0));
         assert_eq!(processed(&mut roster), []);
         for (sequence, part) in [(1, 1), (2, 2), (2, 3), (1, 4), (5, 5)] {
             roster.hear(1, input(sequence, &pressed(part).encode()));
@@ -289,7 +289,7 @@ mod tests {
     fn a_player_is_known_by_relay_and_number_and_who_leaves_hears_no_more() {
         let mut roster = Roster::default();
         for subscriber in [1, 2, 2] {
-            roster.hear(subscriber, PlayerEvent::Joined(7));
+            roster.hear(subscriber, PlayerEvent::Joined(7, 0));
         }
         assert_eq!(roster.arrival(), Some(KEY));
         roster.seat(4);
@@ -299,7 +299,7 @@ mod tests {
             [],
             "who has no seat yet has nothing to be told again"
         );
-        roster.hear(1, PlayerEvent::Joined(7));
+        roster.hear(1, PlayerEvent::Joined(7, 0));
         assert_eq!(roster.take_returns(), [(KEY, 4)]);
         roster.hear(1, PlayerEvent::Left(7));
         roster.hear(1, PlayerEvent::Left(7));

@@ -109,7 +109,7 @@ impl Director {
         who: impl Fn(PlayerId) -> Option<(usize, [u8; 16])>,
     ) {
         let player = event.player();
-        if let PlayerEvent::Joined(_) = event {
+        if let PlayerEvent::Joined(..) = event {
             if let Some((client, nonce)) = who(player) {
                 self.join(now_us, player, client, nonce);
             }
@@ -123,7 +123,7 @@ impl Director {
             return;
         };
         let wrong = match event {
-            PlayerEvent::Joined(_) | PlayerEvent::Camera { .. } => None,
+            PlayerEvent::Joined(..) | PlayerEvent::Camera { .. } => None,
             PlayerEvent::Left(_) => {
                 charge.left = true;
                 None

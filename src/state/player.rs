@@ -10,12 +10,15 @@ use super::view::View;
 /// A session of a relay, as the origin names it. It is no secret and no proof.
 pub type PlayerId = u64;
 
+/// A player as the studio's backend numbers it: what it put into the token. Authentic where the relay asks for tokens.
+pub type ClientId = u64;
+
 /// What a relay tells its origin of a player.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlayerEvent {
     /// The session is there. Said again after every reconnection to the origin, so that an origin that knows the player
-    /// takes it as nothing new.
-    Joined(PlayerId),
+    /// takes it as nothing new. The second is who the player is at the studio's backend, as its token says; 0 without one.
+    Joined(PlayerId, ClientId),
     /// The session is over.
     Left(PlayerId),
     /// One input, once, in the order of their numbers.
@@ -50,7 +53,7 @@ impl PlayerEvent {
     #[must_use]
     pub fn player(&self) -> PlayerId {
         match self {
-            PlayerEvent::Joined(player) | PlayerEvent::Left(player) => *player,
+            PlayerEvent::Joined(player, _) | PlayerEvent::Left(player) => *player,
             PlayerEvent::Input { player, .. }
             | PlayerEvent::InputsLost { player, .. }
             | PlayerEvent::Camera { player, .. } => *player,

@@ -59,7 +59,8 @@ pub(super) fn fitting(events: &[PlayerEvent]) -> usize {
 fn bytes_of(event: &PlayerEvent) -> usize {
     HEAD_BYTES
         + match event {
-            PlayerEvent::Joined(_) | PlayerEvent::Left(_) => 0,
+            PlayerEvent::Joined(..) => 8,
+            PlayerEvent::Left(_) => 0,
             PlayerEvent::Input { payload, .. } => 4 + 2 + payload.len(),
             PlayerEvent::InputsLost { .. } => 8,
             PlayerEvent::Camera { .. } => 12,
@@ -71,7 +72,7 @@ pub(super) fn put_events(events: &[PlayerEvent], out: &mut Vec<u8>) {
     put_count(events.len(), out);
     for event in events {
         let kind = match event {
-            PlayerEvent::Joined(_) => JOINED,
+            PlayerEvent::Joined(..) => JOINED,
             PlayerEvent::Left(_) => LEFT,
             PlayerEvent::Input { .. } => INPUT,
             PlayerEvent::InputsLost { .. } => INPUTS_LOST,
@@ -80,7 +81,8 @@ pub(super) fn put_events(events: &[PlayerEvent], out: &mut Vec<u8>) {
         out.put_u8(kind);
         out.put_u64(event.player());
         match event {
-            PlayerEvent::Joined(_) | PlayerEvent::Left(_) => {}
+            PlayerEvent::Joined(_, client) => out.put_u64(*client),
+            PlayerEvent::Left(_) => {}
             PlayerEvent::Input {
                 sequence, payload, ..
             } => {
@@ -101,7 +103,7 @@ pub(super) fn take_events(reader: &mut ByteReader<'_>) -> Result<Vec<PlayerEvent
     list(reader, usize::MAX, |reader| {
         let (kind, player) = (reader.u8()?, reader.u64()?);
         match kind {
-            JOINED => Ok(PlayerEvent::Joined(player)),
+            JOINED => Ok(PlayerEvent::Joined(player, reader.u64()?)),
             LEFT => Ok(PlayerEvent::Left(player)),
             INPUT => {
                 let sequence = reader.u32()?;
@@ -256,7 +258,7 @@ mod tests {
         };
         let events: Vec<PlayerEvent> = (0..2000)
             .map(|n| match n % 4 {
-                0 => PlayerEvent::Joined(n),
+                0 => PlayerEvent::Joined(n, n),
                 1 => input(INPUT_BYTES_MAX),
                 2 => PlayerEvent::InputsLost {
                     player: n,

@@ -21,8 +21,8 @@ fn lost(player: PlayerId, first: u32, count: u32) -> PlayerEvent {
 }
 
 fn open(line: &PlayerLine, directory: &Directory, player: PlayerId) {
-    directory.record(0, 0, [SessionChange::Opened(player)]);
-    line.say([PlayerEvent::Joined(player)]);
+    directory.record(0, 0, [SessionChange::Opened(player, 0)]);
+    line.say([PlayerEvent::Joined(player, 0)]);
 }
 
 fn close(line: &PlayerLine, directory: &Directory, player: PlayerId) {
@@ -45,13 +45,13 @@ fn pre4_every_connection_is_told_who_is_there_and_each_input_once() {
     line.say([input(1, 1)]);
     caller.discard();
     caller.begin();
-    assert_eq!(collected(&mut caller), [PlayerEvent::Joined(1)]);
+    assert_eq!(collected(&mut caller), [PlayerEvent::Joined(1, 0)]);
     let camera = PlayerEvent::Camera {
         player: 1,
         position: [3; 3],
     };
     line.say([
-        PlayerEvent::Joined(1),
+        PlayerEvent::Joined(1, 0),
         input(1, 2),
         input(2, 1),
         lost(1, 3, 2),
@@ -67,7 +67,10 @@ fn pre4_every_connection_is_told_who_is_there_and_each_input_once() {
     caller.begin();
     let mut told = collected(&mut caller);
     told.sort_by_key(PlayerEvent::player);
-    assert_eq!(told, [PlayerEvent::Joined(1), camera, PlayerEvent::Joined(2)]);
+    assert_eq!(
+        told,
+        [PlayerEvent::Joined(1, 0), camera, PlayerEvent::Joined(2, 0)]
+    );
     close(&line, &directory, 2);
     line.say([input(2, 2), input(1, 7)]);
     assert_eq!(
@@ -99,12 +102,13 @@ fn threats_71_a_full_line_loses_inputs_and_neither_joins_nor_leaves() {
     line.say([input(1, all + 1)]);
     caller.collect(&mut told);
     let count = |event: PlayerEvent| told.iter().filter(|told| **told == event).count();
-    let there = [1, 2, 3].map(|player| count(PlayerEvent::Joined(player)) - count(PlayerEvent::Left(player)));
+    let there =
+        [1, 2, 3].map(|player| count(PlayerEvent::Joined(player, 0)) - count(PlayerEvent::Left(player)));
     assert_eq!(there, [1, 0, 1]);
     assert!(
         [1, 2, 3]
             .iter()
-            .all(|player| count(PlayerEvent::Joined(*player)) <= 1)
+            .all(|player| count(PlayerEvent::Joined(*player, 0)) <= 1)
     );
     let [taken, lost_by_clients, dropped] = caller.results();
     assert_eq!((taken + dropped, lost_by_clients), (u64::from(all) + 1, 0));

@@ -42,7 +42,7 @@ fn pre4_a_client_is_seated_and_its_inputs_reach_the_origin_and_come_back() {
     let relay = relay(&origin);
     let mut watcher = Watcher::joined(relay.data_addr());
     let joined = heard(&origin);
-    assert!(matches!(joined, PlayerEvent::Joined(_)), "{joined:?}");
+    assert!(matches!(joined, PlayerEvent::Joined(..)), "{joined:?}");
     let player = joined.player();
     watcher.run_until("an entity is assigned", |watcher| {
         last_assigned(watcher).is_some_and(|assigned| assigned.entity.is_some())

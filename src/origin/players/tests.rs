@@ -34,8 +34,8 @@ fn pre4_players_are_heard_once_and_in_order() {
     };
     for event in [
         input(1, 1),
-        PlayerEvent::Joined(1),
-        PlayerEvent::Joined(1),
+        PlayerEvent::Joined(1, 0),
+        PlayerEvent::Joined(1, 0),
         input(1, 4),
         input(1, 4),
         camera.clone(),
@@ -50,7 +50,7 @@ fn pre4_players_are_heard_once_and_in_order() {
         players.receive(id(0), event);
     }
     let heard = [
-        PlayerEvent::Joined(1),
+        PlayerEvent::Joined(1, 0),
         input(1, 4),
         camera,
         lost(1, 5, 3),
@@ -70,7 +70,7 @@ fn pre4_players_are_heard_once_and_in_order() {
 fn the_players_of_a_subscriber_go_with_it() {
     let mut players = Players::default();
     for (subscriber, player) in [(0, 1), (0, 2), (1, 1)] {
-        players.receive(id(subscriber), PlayerEvent::Joined(player));
+        players.receive(id(subscriber), PlayerEvent::Joined(player, 0));
     }
     players.close(id(0));
     let heard: Vec<_> = core::iter::from_fn(|| players.next()).skip(3).collect();
@@ -87,7 +87,7 @@ fn threats_71_what_waits_is_bounded() {
     let mut players = Players::default();
     for round in 0..3u32 {
         for player in 0..SUBSCRIBER_PLAYERS_MAX as u64 + 10 {
-            players.receive(id(0), PlayerEvent::Joined(player));
+            players.receive(id(0), PlayerEvent::Joined(player, 0));
             players.receive(id(0), input(player, round + 1));
             if round == 1 {
                 players.receive(id(0), PlayerEvent::Left(player));
@@ -108,7 +108,7 @@ proptest! {
     ) {
         let mut players = Players::default();
         let filler = id(9);
-        players.receive(filler, PlayerEvent::Joined(0));
+        players.receive(filler, PlayerEvent::Joined(0, 0));
         for sequence in 0..if full { PLAYER_EVENTS_MAX as u32 } else { 0 } {
             players.receive(filler, input(0, sequence + 1));
         }
@@ -117,7 +117,7 @@ proptest! {
         for (player, what) in steps {
             let (there, sequence) = &mut said[player as usize];
             match what {
-                0 => { *there = true; players.receive(id(1), PlayerEvent::Joined(player)); }
+                0 => { *there = true; players.receive(id(1), PlayerEvent::Joined(player, 0)); }
                 1 => { *there = false; players.receive(id(1), PlayerEvent::Left(player)); }
                 2 => for _ in 0..takes { heard.extend(players.next()); },
                 _ if *there => { *sequence += 1; players.receive(id(1), input(player, *sequence)); }
@@ -130,7 +130,7 @@ proptest! {
             let (mut there, mut next) = (false, None);
             for (_, event) in heard.iter().filter(|(of, event)| *of == id(1) && event.player() == player) {
                 match event {
-                    PlayerEvent::Joined(_) => { prop_assert!(!there); (there, next) = (true, None); }
+                    PlayerEvent::Joined(..) => { prop_assert!(!there); (there, next) = (true, None); }
                     PlayerEvent::Left(_) => { prop_assert!(there); there = false; }
                     PlayerEvent::Input { sequence, .. } => {
                         prop_assert!(there && next.is_none_or(|next| next == *sequence));

@@ -235,11 +235,11 @@ fn pre4_directives_go_with_the_next_tick_to_the_players_subscriber_alone() {
         let (id, mut subscriber) = (subscribers.open(0).unwrap(), Subscriber::new(Vec::new()));
         subscribers.receive(id, &subscriber.start(), 0, &publisher);
         subscriber.receive(&drain(&mut subscribers, id), &mut Vec::new());
-        subscriber.tell(&[PlayerEvent::Joined(player)]);
+        subscriber.tell(&[PlayerEvent::Joined(player, 0)]);
         subscribers.receive(id, &subscriber.take_outgoing(), 0, &publisher);
         assert_eq!(
             subscribers.next_player_event(),
-            Some((id, PlayerEvent::Joined(player)))
+            Some((id, PlayerEvent::Joined(player, 0)))
         );
         sides.push((id, subscriber));
     }
@@ -293,7 +293,7 @@ fn players_are_taken_of_relays_alone() {
     let publisher = publisher();
     let mut subscribers = Subscribers::new(Vec::new());
     let mut players = Vec::new();
-    ToOrigin::Players(vec![PlayerEvent::Joined(1)]).encode(&mut players);
+    ToOrigin::Players(vec![PlayerEvent::Joined(1, 0)]).encode(&mut players);
     let stranger = subscribers.open(0).unwrap();
     subscribers.receive(stranger, &players, 0, &publisher);
     let watcher = subscribers.open(0).unwrap();

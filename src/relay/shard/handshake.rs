@@ -233,6 +233,7 @@ impl Shard {
         if let Some(Admitted { id, grant, .. }) = admitted {
             session.admit(id, &grant);
         }
+        let client = session.client;
         if place == self.sessions.len() {
             self.sessions.push(Some(session));
         } else {
@@ -243,7 +244,7 @@ impl Shard {
         self.unheard_open += 1;
         self.unheard.push_back(connection);
         self.counters.sessions_opened += 1;
-        self.changes.push(SessionChange::Opened(connection));
+        self.changes.push(SessionChange::Opened(connection, client));
         Some(())
     }
 

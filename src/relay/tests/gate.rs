@@ -8,6 +8,7 @@ use crate::relay::budget::Budget;
 use crate::relay::gate::{Gate, Whereabouts};
 use crate::relay::outbox::Path;
 use crate::sequence::Tick;
+use crate::state::player::PlayerEvent;
 use crate::state::view::{Range, Scope, View};
 use crate::token::{ConnectToken, Grant, Secret, TokenKey, TokenKeys, TokenRefusal};
 use crate::wire::handshake::Denial;
@@ -74,7 +75,15 @@ fn a_session_is_what_its_token_grants() {
     assert_eq!((session.client, interest.view()), (42, view));
     assert_eq!(session.budget(Budget::default()), Budget::of_rate(8_000));
     assert_eq!(session.budget(Budget::of_rate(4_000)), Budget::of_rate(4_000));
-    let plain = join(&mut rig, 4_001, 2, &mint(&grant(), 2)).unwrap();
+    let mut plain = join(&mut rig, 4_001, 2, &mint(&grant(), 2)).unwrap();
+    plain.speak(&mut rig);
+    let mut told = Vec::new();
+    rig.shard.take_player_events(&mut told);
+    assert_eq!(
+        told,
+        [PlayerEvent::Joined(plain.connection, 42)],
+        "the origin hears who it is"
+    );
     let session = rig.session(plain.connection);
     assert!(session.interest.is_none() && session.budget(Budget::default()) == Budget::default());
 }

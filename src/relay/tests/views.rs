@@ -117,7 +117,7 @@ fn a_camera_moves_the_view_that_the_server_made_free_and_no_other() {
     rig.shard.take_player_events(&mut events);
     let joined = events
         .iter()
-        .filter(|event| matches!(event, PlayerEvent::Joined(_)))
+        .filter(|event| matches!(event, PlayerEvent::Joined(..)))
         .count();
     let cameras = events
         .iter()
@@ -291,7 +291,7 @@ fn pre4_inputs_ride_in_a_datagram_and_are_acknowledged() {
     assert!(matches!(
         events[..],
         [
-            PlayerEvent::Joined(_),
+            PlayerEvent::Joined(..),
             PlayerEvent::Input { .. },
             PlayerEvent::Input { .. }
         ]

@@ -267,7 +267,7 @@ fn way_of(inputs: u32) -> f64 {
     let mut arena = Arena::new(16, 20.0, 3).unwrap();
     let mut sequence = 0;
     let _ = arena.next();
-    arena.hear(4, PlayerEvent::Joined(8));
+    arena.hear(4, PlayerEvent::Joined(8, 0));
     let sample = arena.next();
     let own = sample
         .spawned

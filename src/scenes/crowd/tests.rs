@@ -98,7 +98,7 @@ fn players_own_distinct_walkers_while_there_are_enough() {
     let mut owned = BTreeSet::new();
     let mut directives = Vec::new();
     for player in 0..120 {
-        crowd.hear(1, PlayerEvent::Joined(player));
+        crowd.hear(1, PlayerEvent::Joined(player, 0));
     }
     let sample = crowd.next();
     for seen in sample.observed.iter().filter(|seen| !seen.at_rest) {
@@ -131,7 +131,7 @@ fn players_own_distinct_walkers_while_there_are_enough() {
 #[test]
 fn without_a_view_players_are_assigned_an_entity_alone() {
     let mut crowd = Crowd::new(100, 20.0, 2).unwrap();
-    crowd.hear(1, PlayerEvent::Joined(1));
+    crowd.hear(1, PlayerEvent::Joined(1, 0));
     crowd.next();
     let mut directives = Vec::new();
     crowd.take_directives(&mut directives);
@@ -149,7 +149,7 @@ fn without_a_view_players_are_assigned_an_entity_alone() {
 fn pre2_inputs_drive_the_owned_one_and_are_answered() {
     let mut crowd = Crowd::new(200, 20.0, 2).unwrap();
     let _ = crowd.next();
-    crowd.hear(1, PlayerEvent::Joined(5));
+    crowd.hear(1, PlayerEvent::Joined(5, 0));
     let _ = crowd.next();
     let seat = crowd.drivers[0].0;
     let begun = crowd.walkers[seat].position;

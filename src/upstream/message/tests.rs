@@ -145,7 +145,7 @@ fn player_event() -> impl Strategy<Value = PlayerEvent> {
     let camera =
         any::<(u64, [u32; 3])>().prop_map(|(player, position)| PlayerEvent::Camera { player, position });
     prop_oneof![
-        any::<u64>().prop_map(PlayerEvent::Joined),
+        any::<(u64, u64)>().prop_map(|(player, client)| PlayerEvent::Joined(player, client)),
         any::<u64>().prop_map(PlayerEvent::Left),
         input,
         lost,

@@ -449,7 +449,7 @@ fn directives_before_a_tick_are_bounded() {
 #[test]
 fn pre4_players_are_told_of_where_they_are_accepted() {
     let mut subscriber = live();
-    let joined = [PlayerEvent::Joined(7)];
+    let joined = [PlayerEvent::Joined(7, 0)];
     subscriber.tell(&joined);
     assert!(!subscriber.accepts_players() && subscriber.take_outgoing().is_empty());
     let _ = subscriber.start();

@@ -125,7 +125,7 @@ fn example_tick() -> TickUpdate {
 fn example_players() -> Vec<PlayerEvent> {
     let player = 0x2A;
     vec![
-        PlayerEvent::Joined(player),
+        PlayerEvent::Joined(player, 7_001),
         PlayerEvent::Camera {
             player,
             position: [11_234, 10_000, 100],
