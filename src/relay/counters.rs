@@ -130,11 +130,13 @@ pub enum Withheld {
     Overload,
     /// The relay's cap on what it sends is reached (see `egress`).
     Egress,
+    /// The client seems to be moving: it waits a round trip until that is known (see `session::roaming`).
+    Moving,
 }
 
 impl Withheld {
     /// Every reason.
-    pub const ALL: [Withheld; 10] = [
+    pub const ALL: [Withheld; 11] = [
         Withheld::Slot,
         Withheld::JoinPacing,
         Withheld::Budget,
@@ -145,6 +147,7 @@ impl Withheld {
         Withheld::Behind,
         Withheld::Overload,
         Withheld::Egress,
+        Withheld::Moving,
     ];
 
     /// The word used in metrics.
@@ -161,6 +164,7 @@ impl Withheld {
             Withheld::Behind => "behind",
             Withheld::Overload => "overload",
             Withheld::Egress => "egress",
+            Withheld::Moving => "moving",
         }
     }
 }
@@ -425,5 +429,5 @@ const _: () = {
     assert!(DatagramRefusal::ALL.len() == DatagramRefusal::UpLimit as usize + 1);
     assert!(Limited::ALL.len() == Limited::Unheard as usize + 1);
     assert!(PathChallenge::ALL.len() == PathChallenge::Unmatched as usize + 1);
-    assert!(Withheld::ALL.len() == Withheld::Egress as usize + 1);
+    assert!(Withheld::ALL.len() == Withheld::Moving as usize + 1);
 };

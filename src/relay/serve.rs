@@ -66,7 +66,7 @@ pub fn serve(
     }
     session.fill_purse(kitchen.budget, turn.share_thousandths, now_us);
     if let Some(reason) = reason_to_wait(session, frame, turn, now_us) {
-        session.deferred = reason == Withheld::Behind;
+        session.deferred = matches!(reason, Withheld::Behind | Withheld::Moving);
         counters.withhold(reason);
         return false;
     }
@@ -150,6 +150,9 @@ fn reason_to_wait(session: &Session, frame: &Frame, turn: Turn, now_us: u64) -> 
     }
     if !session.pace.allows(now_us.saturating_sub(session.snapshot_us)) {
         return Some(Withheld::Behind);
+    }
+    if session.roaming.holds(now_us, session.round_trip_us) {
+        return Some(Withheld::Moving);
     }
     if !turn.serves {
         return Some(Withheld::Overload);

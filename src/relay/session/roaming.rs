@@ -6,12 +6,17 @@
 //! is easily copied and sent from elsewhere first. So the stream stays where it is until the random bytes of a challenge come
 //! back, sealed, from the very address that they were sent to.
 //!
+//! What falls due while the first challenge is under way waits for its answer, a round trip at most and once a second: where a
+//! NAT changed the address, the old one leads nowhere any more.
+//!
 //! Invariants: only a datagram with the highest number so far brings a challenge; no more than [`PROBE_BYTES_FACTOR`] times
 //! what came from an address goes there before it is proven; a session moves only to where its newest datagram came from.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use crate::limits::{PROBE_BYTES_FACTOR, PROBE_SPACING_US, PROBES_MAX, TAG_BYTES};
+use crate::limits::{
+    PROBE_BYTES_FACTOR, PROBE_HOLD_MAX_US, PROBE_HOLD_SPACING_US, PROBE_SPACING_US, PROBES_MAX, TAG_BYTES,
+};
 use crate::relay::outbox::Path;
 use crate::wire::handshake::DOWN_HEADER_BYTES;
 use crate::wire::payload::PathToken;
@@ -69,6 +74,9 @@ pub struct Roaming {
     /// The highest number that came from where the client is.
     here: u64,
     probes: [Option<Probe>; PROBES_MAX],
+    /// When snapshots were last made to wait for an answer, and whether that came.
+    held_us: Option<u64>,
+    answered: bool,
 }
 
 impl Roaming {
@@ -99,10 +107,8 @@ impl Roaming {
         probe.received += bytes as u64;
         match answer {
             Some(answer) if is_same(&answer, &probe.token) && probe.newest > here => {
-                *self = Roaming {
-                    here: probe.newest,
-                    probes: [None; PROBES_MAX],
-                };
+                self.here = probe.newest;
+                (self.probes, self.answered) = ([None; PROBES_MAX], true);
                 return Step::Move;
             }
             Some(_) => return Step::Unmatched,
@@ -151,6 +157,19 @@ impl Roaming {
             probe.sent += bytes as u64;
             probe.sent_us = Some(now_us);
         }
+        let may_hold = |since: u64| now_us.saturating_sub(since) >= PROBE_HOLD_SPACING_US;
+        if self.held_us.is_none_or(may_hold) {
+            (self.held_us, self.answered) = (Some(now_us), false);
+        }
+    }
+
+    /// True while a snapshot is better sent a moment later, when it is known where the client is.
+    #[must_use]
+    pub fn holds(&self, now_us: u64, round_trip_us: Option<u32>) -> bool {
+        let wait_us =
+            round_trip_us.map_or(PROBE_HOLD_MAX_US, |trip_us| u64::from(trip_us) + PROBE_SPACING_US);
+        let since = self.held_us.filter(|_| !self.answered);
+        since.is_some_and(|since| now_us.saturating_sub(since) < wait_us.min(PROBE_HOLD_MAX_US))
     }
 }
 
@@ -251,6 +270,30 @@ mod tests {
             hear(&mut roaming, 0, stray),
             Step::Stay,
             "an old one brings no challenge"
+        );
+    }
+
+    /// THREATS 89, 90: a snapshot waits for an answer no longer than a round trip, and not again within a second.
+    #[test]
+    fn threats_89_90_snapshots_wait_a_round_trip_once_a_second() {
+        let mut roaming = Roaming::default();
+        assert!(!roaming.holds(0, None));
+        hear(&mut roaming, 0, arrival(2, 1, None));
+        roaming.challenged(0, path(2), 32);
+        let holds = |roaming: &Roaming, now_us, trip_us| roaming.holds(now_us, trip_us);
+        assert!(holds(&roaming, 59_999, Some(40_000)) && !holds(&roaming, 60_000, Some(40_000)));
+        assert!(holds(&roaming, 99_999, None) && !holds(&roaming, 100_000, Some(400_000)));
+        roaming.challenged(900_000, path(2), 32);
+        assert!(!holds(&roaming, 900_000, None));
+        roaming.challenged(1_000_000, path(2), 32);
+        assert!(holds(&roaming, 1_000_000, None));
+        assert_eq!(
+            hear(&mut roaming, 1_000_001, arrival(2, 2, Some(token(2)))),
+            Step::Move
+        );
+        assert!(
+            !holds(&roaming, 1_000_001, None),
+            "it is known where the client is"
         );
     }
 

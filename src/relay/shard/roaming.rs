@@ -3,6 +3,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::Shard;
+use crate::limits::PARTS_PER_TICK;
 use crate::relay::compose::{Blocks, Outer, compose};
 use crate::relay::counters::PathChallenge;
 use crate::relay::outbox::Outbox;
@@ -25,6 +26,9 @@ impl Shard {
             Step::Move => {
                 session.path = arrival.path;
                 self.counters.migrations += 1;
+                if session.deferred && session.closing.is_none() && outbox.room() >= PARTS_PER_TICK {
+                    self.serve_place(place, now_us, outbox);
+                }
                 PathChallenge::Passed
             }
             Step::Challenge(token) => {
