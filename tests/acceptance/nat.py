@@ -100,7 +100,7 @@ def main():
     parser.add_argument("--clients", type=int, default=100)
     parser.add_argument("--rtt-ms", type=float, default=40)
     parser.add_argument("--moves", type=int, default=8)
-    parser.add_argument("--input-hz", type=float, default=20)
+    parser.add_argument("--input-hz", type=float, default=30)
     arguments = parser.parse_args()
     missing = [tool for tool in ("ip", "nft", "conntrack") if not shutil.which(tool)]
     if missing or os.geteuid() != 0:
