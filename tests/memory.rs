@@ -24,6 +24,7 @@ use ackline::state::view::{Range, Scope, View};
 use ackline::state::world::World;
 use ackline::window::WindowLimits;
 use ackline::wire::report::Report;
+use pair_harness::calls::calls;
 use pair_harness::counting::{self, Counting, Row, freed_by, hold};
 use pair_harness::liar::Liar;
 use pair_harness::lies::{asks_for_full_state, forges, goes_silent, hoards, never_acknowledges};
@@ -581,7 +582,7 @@ fn steady_cost() -> Cost {
         .guests
         .push(Guest::new(ClientSettings::default(), 4_000, stage.now_us));
     stage.run(400, all_move(entities));
-    (stage.probe, stage.cost) = (counting::calls, Cost::default());
+    (stage.probe, stage.cost) = (calls, Cost::default());
     stage.run(200, all_move(entities));
     stage.cost
 }
