@@ -1,77 +1,75 @@
-//! Watches a stream without drawing it: one line a second with what the client shows, and a line for each turn.
+//! Watches a stream as a game would draw it, without drawing it: one line a second with what playback did, and a line for
+//! each turn of the session or the clock.
 //!
 //! `cargo run --no-default-features --features client-udp --example watch RELAY [RELAY...] [--seconds N]`
+//!
+//! A line has the clock's mode, how far the picture is behind the newest snapshot that can be here (D, milliseconds), the rate
+//! of playback, snapshots and datagrams that came, and entities in view; then how many entities were drawn in each mode, all
+//! frames of the second together.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use ackline::client::inbox::ClientEvent;
-use ackline::client::session::{Client, Received};
+use ackline::client::playback::clock::ClockMode;
+use ackline::client::playback::settings::PlaybackSettings;
+use ackline::client::playback::stage::Playback;
 use ackline::driver::settings::DriverSettings;
 use ackline::driver::{Driver, DriverEvent};
-use ackline::sequence::Tick;
 
 const FRAME: Duration = Duration::from_micros(16_667);
 
-/// What came since the last line.
+/// What came and was drawn since the last line.
 #[derive(Default)]
 struct Second {
     datagrams: u32,
-    newest: Option<Tick>,
-    ticks: u32,
-    /// Longest time between two newer ticks, microseconds.
-    gap_us: u64,
-    arrived_us: u64,
-    /// The least that a tick arrived after its server time: what more there is, is delay.
-    floor_us: i64,
-    delay_us: i64,
+    /// Entities drawn by mode, of all frames together.
+    poses: [u64; 5],
+    /// Frames by the clock's mode: waiting, playing, frozen.
+    frames: [u32; 3],
+    snapshots: u64,
 }
 
 impl Second {
-    /// Notes what a datagram brought.
-    fn watch(&mut self, client: &Client, received: Received) {
-        self.datagrams += 1;
-        let Some(newest) = client.newest() else { return };
-        if !matches!(received, Received::Snapshot { .. })
-            || self.newest.is_some_and(|tick| !newest.id.is_after(tick))
-        {
-            return;
+    /// Counts the frame that was just drawn.
+    fn draw(&mut self, playback: &Playback) {
+        self.frames[playback.mode() as usize] += 1;
+        for drawn in playback.drawn() {
+            self.poses[drawn.at.mode as usize] += 1;
         }
-        if self.newest.replace(newest.id).is_some() {
-            self.gap_us = self.gap_us.max(newest.arrived_us - self.arrived_us);
-        }
-        self.arrived_us = newest.arrived_us;
-        self.ticks += 1;
-        let offset_us = newest.arrived_us as i64 - newest.server_us as i64;
-        self.floor_us = self.floor_us.min(offset_us);
-        self.delay_us = self.delay_us.max(offset_us - self.floor_us);
     }
 
-    fn print(&mut self, driver: &Driver, at: Duration) {
+    fn print(&mut self, driver: &Driver, playback: &Playback, at: Duration) {
         let client = driver.client();
         let state = match (driver.is_live(), client.is_upstream_stale()) {
             (false, _) => "not heard",
             (true, true) => "upstream lost",
             (true, false) => "live",
         };
-        let server_s = client
-            .newest()
-            .map_or(0.0, |newest| newest.server_us as f64 * 1e-6);
+        let [waiting, playing, frozen] = self.frames;
+        let clock = match playback.mode() {
+            ClockMode::Waiting => "waiting",
+            ClockMode::Playing => "playing",
+            ClockMode::Frozen => "frozen",
+        };
+        let newer = playback.statistics().snapshots_newer;
         println!(
-            "{:7.1} s  {state:13}  server {server_s:9.3} s  {:3} ticks  {:5} entities  gap {:4} ms  late by {:4} ms  {:4} datagrams",
+            "{:6.1} s  {state}  {clock} ({waiting}/{playing}/{frozen} frames)  D {:5.1} ms  rate {:.3}  {:3} snapshots  {:4} datagrams  {:5} entities",
             at.as_secs_f64(),
-            self.ticks,
-            client.display().live(),
-            self.gap_us / 1_000,
-            self.delay_us / 1_000,
+            playback.delay_us().0 as f64 / 1_000.0,
+            playback.rate(),
+            newer.saturating_sub(self.snapshots),
             self.datagrams,
+            client.display().live(),
         );
-        (self.datagrams, self.ticks, self.gap_us, self.delay_us) = (0, 0, 0, 0);
-    }
-
-    /// Another session or stream: times have no order with those before.
-    fn begin(&mut self) {
-        (self.newest, self.floor_us) = (None, i64::MAX);
+        let [interpolated, extrapolated, resting, stale, missing] = self.poses;
+        println!(
+            "          drawn: {interpolated} interpolated  {extrapolated} extrapolated  {resting} at rest  {stale} stale  {missing} missing"
+        );
+        *self = Second {
+            snapshots: newer,
+            ..Second::default()
+        };
     }
 }
 
@@ -87,23 +85,33 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let begun = Instant::now();
     let now_us = || begun.elapsed().as_micros() as u64;
     let mut driver = Driver::new(DriverSettings::new(relays), now_us())?;
+    let mut playback = Playback::new(PlaybackSettings::default());
     let mut second = Second::default();
-    second.begin();
     for frame in 1.. {
-        driver.poll_with(now_us(), |client, received| second.watch(client, received));
+        driver.poll_with(now_us(), |client, _| {
+            second.datagrams += 1;
+            playback.receive(client, now_us());
+        });
         while let Some(event) = driver.poll_event() {
             match event {
                 DriverEvent::Client(ClientEvent::World(_)) => continue,
-                DriverEvent::Session(_) | DriverEvent::Client(ClientEvent::StreamChanged(_)) => {
-                    second.begin()
+                // Its view may be whole already: the driver shows no other.
+                DriverEvent::Session(_) => {
+                    playback.adopt(driver.client(), now_us());
+                    second.snapshots = playback.statistics().snapshots_newer;
                 }
                 DriverEvent::Over(_) => return Ok(()),
                 _ => {}
             }
-            println!("{:7.1} s  {event:?}", begun.elapsed().as_secs_f64());
+            println!("{:6.1} s  {event:?}", begun.elapsed().as_secs_f64());
+        }
+        playback.frame(now_us());
+        second.draw(&playback);
+        while let Some(turn) = playback.poll_turn() {
+            println!("{:6.1} s  {turn:?}", begun.elapsed().as_secs_f64());
         }
         if frame % 60 == 0 {
-            second.print(&driver, begun.elapsed());
+            second.print(&driver, &playback, begun.elapsed());
         }
         if begun.elapsed().as_secs() >= seconds {
             driver.leave(now_us());

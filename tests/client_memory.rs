@@ -9,12 +9,16 @@
 
 mod pair_harness;
 
+use ackline::client::playback::clock::ClockMode;
+use ackline::client::playback::settings::{PlaybackSettings, PositionBlend};
+use ackline::client::playback::stage::Playback;
 use ackline::client::settings::ClientSettings;
 use ackline::client::statistics::Footprint;
 use ackline::limits::{WINDOW_ASK_AT, WINDOW_SLOTS};
 use ackline::state::entity::Entity;
 use ackline::state::update::{Despawn, Event, ExtraUpdate, Spawn, TickUpdate};
 use ackline::window::WindowLimits;
+use pair_harness::calls::calls;
 use pair_harness::counting::{self, Counting, Row, freed_by, hold};
 use pair_harness::moved;
 use pair_harness::stage::{Cost, Guest, Stage};
@@ -24,6 +28,8 @@ static ALLOCATOR: Counting = Counting;
 
 /// Entities of every case.
 const ENTITIES: u32 = 1000;
+/// Entities that are drawn.
+const DRAWN: u32 = 500;
 /// N as a size.
 const N: usize = ENTITIES as usize;
 
@@ -214,7 +220,7 @@ fn ops5_tombstones_cost_at_most_the_formula() {
 fn steady_cost() -> Cost {
     let mut stage = stage(ClientSettings::default());
     stage.run(400, all_change);
-    (stage.probe, stage.cost) = (counting::calls, Cost::default());
+    (stage.probe, stage.cost) = (calls, Cost::default());
     stage.run(200, all_change);
     stage.cost
 }
@@ -229,6 +235,61 @@ fn ops5_a_datagram_allocates_nothing_at_a_client() {
         (0, 0),
         "of {taken:?} taken and {spoken:?} spoken"
     );
+}
+
+/// Ten seconds of a client that draws 500 entities a hundred times a second, after twenty to warm up; a datagram in ten is lost,
+/// one in seven entities begins a segment each second, and each tick has an event.
+fn drawn_cost(blend: PositionBlend) -> Cost {
+    let update = |tick: u64| {
+        let mut update = moved(tick, 0..DRAWN, u32::try_from(tick).unwrap());
+        for observed in &mut update.observed {
+            // One in seven has a new segment each second.
+            if observed.entity.id % 7 == 0 {
+                observed.segment = u32::try_from(tick / 20).unwrap();
+                observed.segment_us = tick / 20 * 20 * pair_harness::PERIOD_US;
+            }
+        }
+        update.events = vec![Event {
+            kind: 1,
+            critical: false,
+            entity: None,
+            at_us: update.server_us,
+            payload: Vec::new(),
+        }];
+        update
+    };
+    let mut stage = Stage::new(DRAWN);
+    let mut guest = Guest::new(ClientSettings::default(), 4_000, stage.now_us);
+    guest.lose = |number| number % 10 == 9;
+    guest.playback = Some(Playback::new(PlaybackSettings {
+        blend,
+        ..PlaybackSettings::default()
+    }));
+    stage.guests.push(guest);
+    stage.run(400, update);
+    (stage.probe, stage.cost) = (calls, Cost::default());
+    stage.run(200, update);
+    let playback = stage.guests[0].playback.as_ref().unwrap();
+    assert_eq!(playback.mode(), ClockMode::Playing);
+    assert!(playback.statistics().snapshots_newer > 500);
+    stage.cost
+}
+
+/// SPEC ENT1, OPS5: once grown, neither a datagram nor a drawn entity asks for memory: through the client that decodes it, the
+/// playback that keeps its histories, and the frame that samples them all.
+#[test]
+fn ops5_ent1_a_datagram_and_a_frame_of_500_entities_allocate_nothing() {
+    for blend in [PositionBlend::Linear, PositionBlend::Hermite] {
+        let Cost {
+            taken, spoken, drawn, ..
+        } = drawn_cost(blend);
+        assert!(taken.0 > 500 && drawn.0 > 450_000, "{taken:?} {drawn:?}");
+        assert_eq!(
+            (taken.1, spoken.1, drawn.1),
+            (0, 0, 0),
+            "{blend:?}: of {taken:?} taken, {spoken:?} spoken and {drawn:?} drawn"
+        );
+    }
 }
 
 /// Every bound of the client in one table: `cargo test --test client_memory -- --nocapture`.

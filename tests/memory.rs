@@ -24,6 +24,7 @@ use ackline::state::view::{Range, Scope, View};
 use ackline::state::world::World;
 use ackline::window::WindowLimits;
 use ackline::wire::report::Report;
+use pair_harness::calls::calls;
 use pair_harness::counting::{self, Counting, Row, freed_by, hold};
 use pair_harness::liar::Liar;
 use pair_harness::lies::{asks_for_full_state, forges, goes_silent, hoards, never_acknowledges};
@@ -581,7 +582,7 @@ fn steady_cost() -> Cost {
         .guests
         .push(Guest::new(ClientSettings::default(), 4_000, stage.now_us));
     stage.run(400, all_move(entities));
-    (stage.probe, stage.cost) = (counting::calls, Cost::default());
+    (stage.probe, stage.cost) = (calls, Cost::default());
     stage.run(200, all_move(entities));
     stage.cost
 }
@@ -672,7 +673,7 @@ fn threats_1_16_strangers_take_no_memory() {
         put_response(&mut response, &[7; 16], &[3; COOKIE_BYTES], &[9; 200]);
         let mut up = vec![0x20; 60];
         let mut room = vec![0; 1_200];
-        let (mut came, before) = (0, counting::calls());
+        let (mut came, before) = (0, pair_harness::calls::calls());
         for number in 0..100_000u32 {
             let path = ackline::relay::outbox::Path {
                 remote: ((0x0B00_0000 + number).to_be_bytes(), 4_000).into(),
@@ -691,7 +692,7 @@ fn threats_1_16_strangers_take_no_memory() {
                 came += datagram.len();
             }
         }
-        assert_eq!(counting::calls() - before, 0, "{limits:?}");
+        assert_eq!(pair_harness::calls::calls() - before, 0, "{limits:?}");
         assert_eq!(shard.open(), 0);
         assert!(
             sink.datagrams > 50_000 && sink.bytes < came,

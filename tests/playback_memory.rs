@@ -5,9 +5,8 @@
 #![cfg(feature = "client")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-#[path = "pair_harness/counting.rs"]
-#[allow(dead_code)]
-mod counting;
+#[path = "pair_harness/calls.rs"]
+mod calls;
 
 use std::time::{Duration, Instant};
 
@@ -19,10 +18,10 @@ use ackline::state::record::{Motion, Record};
 use ackline::state::rotation::Rotation;
 use ackline::state::schema::{Axis, Class, Rate, Schema};
 use ackline::state::update::Event;
-use counting::{Counting, calls};
+use calls::{Calls, calls};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Calls = Calls;
 
 const ENTITIES: u16 = 500;
 const T: u64 = 16_667;

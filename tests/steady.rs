@@ -4,9 +4,8 @@
 #![cfg(all(feature = "client", feature = "origin"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-#[allow(dead_code)]
-#[path = "pair_harness/counting.rs"]
-mod counting;
+#[path = "pair_harness/calls.rs"]
+mod calls;
 
 use ackline::client::prediction::visible::SmoothingSettings;
 use ackline::client::prediction::{Authority, Continuity, Prediction, Rules};
@@ -18,10 +17,10 @@ use ackline::state::sample::{Sample, WorldSample};
 use ackline::state::schema::{Axis, Class, Rate, Schema};
 use ackline::state::update::Spawn;
 use ackline::wire::bytes::ByteReader;
-use counting::{Counting, calls};
+use calls::{Calls, calls};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Calls = Calls;
 
 struct Step;
 

@@ -230,8 +230,8 @@ impl Member {
             let pushed = self
                 .player
                 .turn(now_us, around.clean_us, &mut self.client, sight, reader);
-            if let (Some(viewer), Some(number)) = (&mut self.viewer, pushed) {
-                viewer.pushed(number, now_us);
+            if let (Some(viewer), Some((number, payload))) = (&mut self.viewer, pushed) {
+                viewer.pushed(number, &payload, now_us);
             }
         }
     }
@@ -247,7 +247,7 @@ impl Member {
         } = around;
         let truth = self.view.truth_stream.map(|stream| (oracle.reader(), stream));
         let measures = now_us < *clean_us;
-        viewer.turn(now_us, &self.client, truth, measures, &mut tally.series);
+        viewer.turn(now_us, truth, measures, &mut tally.series);
     }
 
     fn begin(&mut self, now_us: u64, around: &mut Surroundings) {
@@ -326,7 +326,7 @@ impl Member {
         tally.series.record(Series::PacketBytes, datagram.len() as u64);
         self.client.receive(now_us, datagram);
         if let Some(viewer) = &mut self.viewer {
-            viewer.receive(&self.client, now_us);
+            viewer.receive(&self.client, now_us, now_us < around.clean_us);
         }
         if let Some(part) = self.marks.note(self.client.statistics(), tally) {
             self.shown(part, around);
@@ -482,5 +482,6 @@ mod ending;
 
 /// What draws for the client of this number, where clients draw; the first one's picture is plotted.
 fn viewer(index: u32, around: &Surroundings) -> Option<Viewer> {
-    around.render_fps.map(|fps| Viewer::new(fps, index == 0))
+    let render = around.render.as_ref()?;
+    Some(Viewer::new(render, around.input_hz, index == 0))
 }

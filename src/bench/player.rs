@@ -14,7 +14,7 @@ use crate::client::session::Client;
 #[cfg(feature = "scenes")]
 use crate::scenes::heading::Heading;
 #[cfg(feature = "scenes")]
-use crate::scenes::input::{FIRE, INPUT_BYTES, Input, JUMP, STEALTH};
+use crate::scenes::input::{FIRE, Input, JUMP, STEALTH};
 use crate::sequence::Tick;
 use crate::state::view::Scope;
 
@@ -110,7 +110,7 @@ impl Player {
         input_us.min(camera_us)
     }
 
-    /// Does what is due in a session that has begun; the number of an input that was pushed.
+    /// Does what is due in a session that has begun; number and payload of an input that was pushed.
     pub fn turn(
         &mut self,
         now_us: u64,
@@ -118,7 +118,7 @@ impl Player {
         client: &mut Client,
         sight: &mut Sight,
         reader: &TruthReader,
-    ) -> Option<u32> {
+    ) -> Option<(u32, Payload)> {
         let pushed = self.push_inputs(now_us, until_us, client);
         if now_us >= self.camera_us {
             self.camera_us = now_us + CAMERA_EVERY_US;
@@ -127,8 +127,7 @@ impl Player {
         pushed
     }
 
-    /// The number of an input that was pushed.
-    fn push_inputs(&mut self, now_us: u64, until_us: u64, client: &mut Client) -> Option<u32> {
+    fn push_inputs(&mut self, now_us: u64, until_us: u64, client: &mut Client) -> Option<(u32, Payload)> {
         let every_us = self.every_us?;
         if now_us < self.next_us || now_us >= until_us {
             return None;
@@ -141,14 +140,14 @@ impl Player {
             Some("arena" | "crowd") => scene_input(self.style, number),
             _ => Payload::Stamp(stamped(number, now_us)),
         };
-        if client.push_input(payload.bytes()) == Ok(number) {
+        if client.push_input(&payload.bytes()) == Ok(number) {
             self.pushed = number;
             self.counts.sent += 1;
             if self.unanswered.len() >= UNANSWERED_MAX {
                 self.unanswered.pop_front();
             }
             self.unanswered.push_back((number, now_us));
-            return Some(number);
+            return Some((number, payload));
         }
         None
     }
@@ -268,19 +267,22 @@ impl Course {
     }
 }
 
-/// One input's bytes.
-enum Payload {
+/// One input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// Its number and time.
     Stamp([u8; STAMP_BYTES]),
+    /// One that the scene understands.
     #[cfg(feature = "scenes")]
-    Scene([u8; INPUT_BYTES]),
+    Scene(Input),
 }
 
 impl Payload {
-    fn bytes(&self) -> &[u8] {
+    fn bytes(&self) -> Vec<u8> {
         match self {
-            Payload::Stamp(bytes) => bytes,
+            Payload::Stamp(bytes) => bytes.to_vec(),
             #[cfg(feature = "scenes")]
-            Payload::Scene(bytes) => bytes,
+            Payload::Scene(input) => input.encode().to_vec(),
         }
     }
 }
@@ -292,7 +294,7 @@ const STRETCH: u32 = 24;
 /// How a player of a scene plays: it runs one way for a while, turns as it goes, shoots in bursts, jumps now and then,
 /// hides in one stretch of sixteen.
 #[cfg(feature = "scenes")]
-fn scene_input(style: u64, number: u32) -> Payload {
+pub(super) fn scene_input(style: u64, number: u32) -> Payload {
     let stretch = mix(style ^ u64::from(number / STRETCH));
     let [x, y, low, high, turn, fire, hide, _] = stretch.to_le_bytes();
     let (ahead, within) = (mix(stretch ^ u64::from(number)), number % STRETCH);
@@ -312,7 +314,7 @@ fn scene_input(style: u64, number: u32) -> Payload {
         heading: Heading(u16::from_le_bytes([low, high]).wrapping_add(turned)),
         buttons,
     };
-    Payload::Scene(input.encode())
+    Payload::Scene(input)
 }
 
 /// Without scenes there is nobody to understand their inputs: a stamp will do.

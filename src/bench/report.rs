@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attack::AttackReport;
 use super::series::{Buckets, STARVATION_BY_TIER, Series, SeriesSet};
-use super::viewer::counts::Render;
+use super::viewer::counts::{InputToPicture, Render};
 
 /// A count by reason.
 pub type Reasons = BTreeMap<String, u64>;
@@ -397,7 +397,12 @@ impl Report {
         self.inputs.late_ms = ms(Series::InputLate);
         self.inputs.answered_ms = ms(Series::InputAnswered);
         if let Some(render) = &mut self.render {
-            render.input_to_picture_ms = ms(Series::InputPicture);
+            let shown = ms(Series::InputPicture);
+            render.input_to_picture_ms = InputToPicture {
+                shown,
+                confirmed: shown,
+                predicted: ms(Series::InputPredicted),
+            };
             render.pose_error_m = Spread::of(set, Series::PoseError, 1e6);
             render.delay_ms = ms(Series::RenderDelay);
         }

@@ -21,6 +21,7 @@ use super::summary::count;
 use super::swarm::{CLEAN_US, Swarm, SwarmSettings, ThreadResult};
 use super::tally::{Tally, fill_links};
 use super::truth::{Timeless, TruthLog};
+use super::viewer::RenderSettings;
 use super::viewer::counts::Render;
 use super::viewer::strip::Strip;
 use crate::client::settings::ClientSettings;
@@ -194,7 +195,7 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
         up: plan.up,
         seed: plan.seed,
         input_hz: plan.input_hz,
-        render_fps: plan.render_fps,
+        render: render_of(plan),
         view: plan.view,
         apart: plan.attack.is_some(),
         watched: if plan.view.is_some_and(|view| view.scope != Scope::Whole) {
@@ -340,6 +341,15 @@ fn link_figures(settings: &ImpairmentSettings) -> LinkFigures {
         duplicate: settings.duplicate,
         ..LinkFigures::default()
     }
+}
+
+/// What each client draws; the map of an arena of this process is known.
+fn render_of(plan: &Plan) -> Option<RenderSettings> {
+    Some(RenderSettings {
+        fps: plan.render_fps?,
+        #[cfg(feature = "scenes")]
+        arena: stage::arena_of(&plan.target),
+    })
 }
 
 /// Fills in what the threads counted; gives the distributions.

@@ -39,6 +39,8 @@ pub enum Series {
     InputAnswered,
     /// A client pushes an input to the first frame drawn that shows a state with it, microseconds.
     InputPicture,
+    /// A client pushes an input to the first frame drawn in whose predicted pose it is, microseconds.
+    InputPredicted,
     /// A valid pose's distance from where the entity was at r, micrometres.
     PoseError,
     /// The playback delay D at each frame drawn, microseconds.
@@ -55,7 +57,7 @@ pub enum Series {
 
 impl Series {
     /// Every series, in order of its place.
-    pub const ALL: [Series; 19] = [
+    pub const ALL: [Series; 20] = [
         Series::Joined,
         Series::Complete,
         Series::Gap,
@@ -69,6 +71,7 @@ impl Series {
         Series::InputLate,
         Series::InputAnswered,
         Series::InputPicture,
+        Series::InputPredicted,
         Series::PoseError,
         Series::RenderDelay,
         Series::PacketBytes,
@@ -94,6 +97,7 @@ impl Series {
             Series::InputLate => "input_late_us",
             Series::InputAnswered => "input_answered_us",
             Series::InputPicture => "input_picture_us",
+            Series::InputPredicted => "input_predicted_us",
             Series::PoseError => "pose_error_um",
             Series::RenderDelay => "render_delay_us",
             Series::PacketBytes => "packet_bytes",

@@ -15,6 +15,8 @@ use super::scrape::{self, Admin, Samples};
 use super::settings::FlagError;
 use super::source::{self, TruthSource};
 use super::truth::TruthLog;
+#[cfg(feature = "scenes")]
+use super::viewer::own::ArenaMap;
 use crate::net::clock::{monotonic_us, rss_bytes};
 use crate::node::minter::Minter;
 use crate::node::origin::{OriginHandle, OriginSettings, OriginSource};
@@ -22,6 +24,8 @@ use crate::node::relay::RelayHandle;
 use crate::node::settings::RelaySettings;
 use crate::node::tls::UpstreamTrust;
 use crate::relay::admission::Limits;
+#[cfg(feature = "scenes")]
+use crate::scenes::{SceneKind, arena::BOTS_DEFAULT};
 use crate::state::view::View;
 use crate::token::TokenKeys;
 
@@ -258,6 +262,20 @@ pub(super) fn scene_of(target: &Target) -> Option<String> {
         #[cfg(feature = "scenes")]
         Target::Local(OriginSource::Scene { kind, .. }) => Some(kind.to_string()),
         Target::Remote { .. } => None,
+    }
+}
+
+/// The map of the arena that an origin of this process publishes.
+#[cfg(feature = "scenes")]
+pub(super) fn arena_of(target: &Target) -> Option<ArenaMap> {
+    match target {
+        Target::Local(OriginSource::Scene { kind, settings }) => {
+            (*kind == SceneKind::Arena).then_some(ArenaMap {
+                bots: settings.entities.unwrap_or(BOTS_DEFAULT),
+                seed: settings.seed,
+            })
+        }
+        Target::Local(OriginSource::Trace { .. }) | Target::Remote { .. } => None,
     }
 }
 

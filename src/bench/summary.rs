@@ -6,6 +6,7 @@ use super::farewell;
 use super::report::{Report, Spread};
 use super::run::NO_CLOCK;
 use super::verdict::overload;
+use super::viewer::counts::InputToPicture;
 
 /// The summary, several lines.
 #[must_use]
@@ -160,11 +161,36 @@ pub fn summary(report: &Report) -> String {
             millis(render.delay_ms),
             "D: how old the picture is, beside the way",
         );
-        if render.input_to_picture_ms.p50.is_some() {
+        let InputToPicture {
+            confirmed, predicted, ..
+        } = render.input_to_picture_ms;
+        if confirmed.p50.is_some() {
             row(
                 "input to picture",
-                millis(render.input_to_picture_ms),
+                millis(confirmed),
                 "a client pushes to the first frame that shows it, without prediction",
+            );
+        }
+        if predicted.p50.is_some() {
+            row(
+                "  predicted",
+                millis(predicted),
+                "the same with prediction: its own entity moves at once",
+            );
+        }
+        let prediction = &render.prediction;
+        if let Some(corrections) = prediction.corrections {
+            row(
+                "corrections",
+                format!(
+                    "{} of {}, {} snapped, at most {}, jumps to {}",
+                    count(corrections),
+                    count(prediction.states.unwrap_or(0)),
+                    count(prediction.snapped.unwrap_or(0)),
+                    metres(prediction.error_max_m),
+                    metres(prediction.jump_max_m)
+                ),
+                "states that moved the own entity, the largest error drawn, the furthest step no input explains",
             );
         }
     }

@@ -8,6 +8,7 @@ use mio::net::UdpSocket;
 use super::attack::bystander;
 use super::oracle::Oracle;
 use super::tally::Tally;
+use super::viewer::RenderSettings;
 use crate::client::settings::ClientSettings;
 use crate::limits::RECEIVE_SLOT_BYTES;
 use crate::node::minter::Minter;
@@ -27,8 +28,8 @@ pub struct Surroundings {
     pub clean_us: u64,
     /// Inputs each client pushes in a second.
     pub input_hz: f64,
-    /// Frames each client draws in a second; `None` for none.
-    pub render_fps: Option<f64>,
+    /// What each client draws; `None` for nothing.
+    pub render: Option<RenderSettings>,
     /// The view that every client must have been given, where it is known.
     pub view: Option<View>,
     /// What the clients of this thread are judged by.
@@ -54,7 +55,7 @@ impl Surroundings {
             minter: None,
             clean_us,
             input_hz: 0.0,
-            render_fps: None,
+            render: None,
             view: None,
             oracle,
             tally: Tally::default(),

@@ -19,6 +19,7 @@ use super::series::Series;
 use super::surroundings::{Surroundings, mix};
 use super::tally::Tally;
 use super::truth::{TruthFrame, TruthLog};
+use super::viewer::RenderSettings;
 use crate::client::settings::ClientSettings;
 use crate::impairment::settings::ImpairmentSettings;
 use crate::net::clock::{monotonic_us, thread_cpu_ns};
@@ -71,8 +72,8 @@ pub struct SwarmSettings {
     pub seed: u64,
     /// Inputs each client pushes in a second.
     pub input_hz: f64,
-    /// Frames each client draws in a second; `None` for none.
-    pub render_fps: Option<f64>,
+    /// What each client draws; `None` for nothing.
+    pub render: Option<RenderSettings>,
     /// The view that every client must have been given, where it is known.
     pub view: Option<View>,
     /// Clients of each thread whose entities are watched for how long they wait.
@@ -219,7 +220,7 @@ impl Runner {
             input_hz: settings.input_hz,
             view: settings.view,
             minter: settings.minter.clone(),
-            render_fps: settings.render_fps,
+            render: settings.render,
             ..Surroundings::new(settings.relay, settings.client.clone(), table.clean_us, oracle)
         };
         let links =

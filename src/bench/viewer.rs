@@ -8,6 +8,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::player::Payload;
 use super::series::{Series, SeriesSet};
 use super::truth::TruthReader;
 use crate::client::playback::clock::{ClockMode, Transition};
@@ -22,9 +23,13 @@ use crate::state::record::Motion;
 use crate::state::slots::Slot;
 
 pub mod counts;
+#[cfg(feature = "scenes")]
+pub mod own;
 pub mod strip;
 
 use counts::ViewerCounts;
+#[cfg(feature = "scenes")]
+use own::{ArenaMap, OwnWalker};
 use strip::Strip;
 
 /// Entities of a frame that are compared with the truth, about.
@@ -35,6 +40,16 @@ const TICKS_AROUND: usize = 24;
 const DISCONTINUITY_M: f64 = 0.1;
 /// Inputs that wait to be seen.
 const INPUTS_MAX: usize = 1024;
+
+/// What the clients of a run draw.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RenderSettings {
+    /// Frames a second.
+    pub fps: f64,
+    /// The arena that is published, where one of this process is: own entities are predicted there.
+    #[cfg(feature = "scenes")]
+    pub arena: Option<ArenaMap>,
+}
 
 /// How an entity was drawn in the frame before.
 #[derive(Clone, Copy, Debug)]
@@ -59,27 +74,40 @@ pub struct Viewer {
     began: bool,
     /// Inputs that are not in the picture yet: number and when each was pushed.
     inputs: VecDeque<(u32, u64)>,
+    /// States of the own entity that r has not come to: their time, and the last input in each.
+    owned: VecDeque<(u64, u32)>,
+    /// The own entity, predicted.
+    #[cfg(feature = "scenes")]
+    own: Option<OwnWalker>,
     /// What is drawn of one entity, for the plot.
     strip: Option<Strip>,
     counts: ViewerCounts,
 }
 
 impl Viewer {
-    /// A viewer that draws `fps` frames a second; one with a strip notes a part of it for the plot.
+    /// A viewer of a client that pushes `input_hz` inputs a second; one with a strip notes a part of it for the plot.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    pub fn new(fps: f64, plots: bool) -> Viewer {
+    pub fn new(settings: &RenderSettings, input_hz: f64, plots: bool) -> Viewer {
+        let every_us = (1e6 / settings.fps) as u64;
+        #[cfg(feature = "scenes")]
+        let own = settings.arena.filter(|_| input_hz > 0.0);
+        #[cfg(not(feature = "scenes"))]
+        let _ = input_hz;
         Viewer {
             playback: Playback::new(PlaybackSettings::default()),
             measure: None,
             stream: 0,
-            every_us: (1e6 / fps) as u64,
+            every_us,
             next_us: 0,
             drawn_us: None,
             r_us: None,
             before: HashMap::new(),
             began: false,
             inputs: VecDeque::new(),
+            owned: VecDeque::new(),
+            #[cfg(feature = "scenes")]
+            own: own.map(|map| OwnWalker::new(map, (1e6 / input_hz) as u64, every_us)),
             strip: plots.then(Strip::default),
             counts: ViewerCounts::default(),
         }
@@ -92,22 +120,46 @@ impl Viewer {
     }
 
     /// An input was pushed.
-    pub fn pushed(&mut self, number: u32, now_us: u64) {
+    pub fn pushed(&mut self, number: u32, payload: &Payload, now_us: u64) {
         if self.inputs.len() < INPUTS_MAX {
             self.inputs.push_back((number, now_us));
         }
+        #[cfg(feature = "scenes")]
+        if let (Some(own), Payload::Scene(input)) = (&mut self.own, payload) {
+            own.push(number, *input, now_us);
+        }
+        #[cfg(not(feature = "scenes"))]
+        let _ = payload;
     }
 
-    /// The client has taken a datagram.
-    pub fn receive(&mut self, client: &Client, now_us: u64) {
+    /// The client has taken a datagram. `measures`: what it does counts.
+    pub fn receive(&mut self, client: &Client, now_us: u64, measures: bool) {
         if client.stream_epoch() != self.stream {
             self.stream = client.stream_epoch();
             self.measure = client.schema().map(Measure::new);
             (self.r_us, self.drawn_us) = (None, None);
             self.before.clear();
             self.inputs.clear();
+            self.owned.clear();
         }
         self.playback.receive(client, now_us);
+        if let Some(owner) = client.owner()
+            && self
+                .owned
+                .back()
+                .is_none_or(|(at_us, _)| *at_us < owner.server_us)
+        {
+            if self.owned.len() >= INPUTS_MAX {
+                self.owned.pop_front();
+            }
+            self.owned.push_back((owner.server_us, owner.processed));
+        }
+        #[cfg(feature = "scenes")]
+        if let (Some(own), Some(measure)) = (&mut self.own, &self.measure) {
+            own.receive(client, measure, measures && self.began);
+        }
+        #[cfg(not(feature = "scenes"))]
+        let _ = measures;
         if let (Some(strip), Some(measure)) = (&mut self.strip, &self.measure) {
             strip.receive(client, measure);
         }
@@ -117,7 +169,6 @@ impl Viewer {
     pub fn turn(
         &mut self,
         now_us: u64,
-        client: &Client,
         truth: Option<(&TruthReader, u32)>,
         measures: bool,
         series: &mut SeriesSet,
@@ -135,6 +186,10 @@ impl Viewer {
         }
         let mode = self.playback.mode();
         self.began |= mode == ClockMode::Playing;
+        #[cfg(feature = "scenes")]
+        if let Some(own) = &mut self.own {
+            own.draw(now_us, passed_us, self.began && measures, series);
+        }
         if !self.began || !measures {
             self.r_us = self.playback.r_us();
             return;
@@ -145,7 +200,7 @@ impl Viewer {
         let r_us = self.playback.r_us();
         self.counts.backward_steps +=
             u64::from(self.r_us.zip(r_us).is_some_and(|(before, now)| now < before));
-        self.see_inputs(client, now_us, series);
+        self.see_inputs(now_us, series);
         if r_us != self.r_us
             && let Some(r_us) = r_us
         {
@@ -155,16 +210,22 @@ impl Viewer {
     }
 
     /// Inputs that are in the picture now: in a state of the own entity that r has come to.
-    fn see_inputs(&mut self, client: &Client, now_us: u64, series: &mut SeriesSet) {
-        let Some(owner) = client.owner() else { return };
-        if self.playback.r_us().is_none_or(|r_us| r_us < owner.server_us) {
+    fn see_inputs(&mut self, now_us: u64, series: &mut SeriesSet) {
+        let Some(r_us) = self.playback.r_us() else {
             return;
-        }
-        while let Some((number, pushed_us)) = self.inputs.front().copied()
-            && number <= owner.processed
-        {
-            series.record(Series::InputPicture, now_us.saturating_sub(pushed_us));
-            self.inputs.pop_front();
+        };
+        while let Some((_, processed)) = self.owned.front().copied().filter(|(at_us, _)| *at_us <= r_us) {
+            while let Some((number, pushed_us)) = self.inputs.front().copied()
+                && number <= processed
+            {
+                series.record(Series::InputPicture, now_us.saturating_sub(pushed_us));
+                self.inputs.pop_front();
+            }
+            // The newest stays: it is not taken again.
+            if self.owned.len() == 1 {
+                return;
+            }
+            self.owned.pop_front();
         }
     }
 
@@ -213,7 +274,11 @@ impl Viewer {
 
     /// What was counted, and the strip.
     #[must_use]
-    pub fn into_parts(self) -> (ViewerCounts, Option<Strip>) {
+    pub fn into_parts(mut self) -> (ViewerCounts, Option<Strip>) {
+        #[cfg(feature = "scenes")]
+        if let Some(own) = &self.own {
+            self.counts.prediction = own.figures();
+        }
         (self.counts, self.strip)
     }
 }

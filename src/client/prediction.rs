@@ -41,7 +41,8 @@ pub trait Rules {
     /// One input.
     type Input;
 
-    /// Plays one input. What it does may depend on its arguments alone: it is played again at each correction.
+    /// Plays one input. What it does may depend on its arguments and the rules alone: it is played again at each
+    /// correction.
     fn apply(&self, state: &mut Self::State, input: &Self::Input);
 
     /// Where a state is drawn, metres.
@@ -286,6 +287,12 @@ impl<R: Rules> Prediction<R> {
     #[must_use]
     pub fn state(&self) -> &R::State {
         &self.predicted
+    }
+
+    /// The game's rules, to be told what else has changed in the world they play on. It holds for what is played from here on:
+    /// the next input, and at the next correction all that wait.
+    pub fn rules_mut(&mut self) -> &mut R {
+        &mut self.rules
     }
 
     /// The newest authoritative state.

@@ -2,48 +2,41 @@
 
 #![allow(unsafe_code)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 
-/// The system's allocator, counted.
+use super::calls::Calls;
+
+/// The system's allocator, its calls and bytes counted.
 pub struct Counting;
 
 thread_local! {
     static HELD: Cell<isize> = const { Cell::new(0) };
-    static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
 fn count(bytes: isize) {
     // A thread that ends has no counter any more; nothing is measured there.
     let _ = HELD.try_with(|held| held.set(held.get() + bytes));
-    if bytes > 0 {
-        let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
-    }
 }
 
-// SAFETY: every call is passed on to the system's allocator unchanged; only sizes are counted.
+// SAFETY: every call is passed on to an allocator unchanged; only sizes are counted.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size().cast_signed());
         // SAFETY: the caller's own contract.
-        unsafe { System.alloc(layout) }
+        unsafe { Calls.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-layout.size().cast_signed());
         // SAFETY: the caller's own contract.
-        unsafe { System.dealloc(pointer, layout) }
+        unsafe { Calls.dealloc(pointer, layout) }
     }
 }
 
 /// Bytes that this thread took and did not give back; what it gave back of others' counts against it.
 pub fn held() -> isize {
     HELD.with(Cell::get)
-}
-
-/// How often this thread asked for memory.
-pub fn calls() -> u64 {
-    CALLS.with(Cell::get)
 }
 
 /// Bytes that come free while `act` runs.

@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
+use ackline::client::playback::stage::Playback;
 use ackline::client::session::Client;
 use ackline::client::settings::ClientSettings;
 use ackline::delta;
 use ackline::relay::outbox::{Outbox, Path};
 use ackline::relay::shard::{Receipt, Shard};
 use ackline::sequence::Tick;
+use ackline::state::Frame;
 use ackline::state::entity::Entity;
 use ackline::state::update::{Spawn, TickUpdate};
 use ackline::state::world::World;
@@ -58,6 +60,8 @@ impl Outbox for Tray {
 pub struct Guest {
     pub client: Client,
     pub path: Path,
+    /// What is drawn of it; a frame at each exchange.
+    pub playback: Option<Playback>,
     /// When each datagram came, and its bytes; `None` keeps nothing.
     pub log: Option<Vec<(u64, Vec<u8>)>>,
     /// Datagrams on the way down to lose, by their number.
@@ -72,6 +76,7 @@ impl Guest {
         Guest {
             client: Client::new(settings, nonce, now_us),
             path: super::path(port),
+            playback: None,
             log: None,
             lose: |_| false,
             delivered: 0,
@@ -91,6 +96,8 @@ pub struct Cost {
     pub taken: (u64, u64),
     /// Datagrams the clients said.
     pub spoken: (u64, u64),
+    /// Entities that were drawn.
+    pub drawn: (u64, u64),
 }
 
 pub struct Stage {
@@ -101,6 +108,8 @@ pub struct Stage {
     pub cost: Cost,
     /// Requests for memory so far.
     pub probe: fn() -> u64,
+    /// The newest frame of the world.
+    pub frame: Option<Arc<Frame>>,
     world: World,
     tick: Tick,
     origin_tick: u64,
@@ -120,6 +129,7 @@ impl Stage {
             liar: None,
             cost: Cost::default(),
             probe: || 0,
+            frame: None,
             world: World::new(Arc::new(schema), 1, 520),
             tick: Tick(0),
             origin_tick: 0,
@@ -142,6 +152,7 @@ impl Stage {
         self.tick = self.tick.next();
         let frame = self.world.advance(self.tick, update).unwrap();
         assert!(self.world.refused().is_empty(), "{:?}", self.world.refused());
+        self.frame = Some(Arc::clone(&frame));
         self.shard.publish(frame, &self.schema_bytes);
     }
 
@@ -175,12 +186,28 @@ impl Stage {
         for index in 0..self.guests.len() {
             self.hear_guest(index);
         }
+        self.draw();
         if let Some(mut liar) = self.liar.take() {
             for mut datagram in liar.speak() {
                 self.hear(liar.path, &mut datagram);
             }
             self.liar = Some(liar);
             self.deliver();
+        }
+    }
+
+    /// A frame of every guest that draws, as a game takes it: all poses, turns and events.
+    fn draw(&mut self) {
+        for playback in self.guests.iter_mut().filter_map(|guest| guest.playback.as_mut()) {
+            let calls = (self.probe)();
+            playback.frame(self.now_us);
+            let poses = playback.drawn().filter_map(|drawn| drawn.at.pose);
+            let (count, sum) = poses.fold((0, 0.0), |(count, sum), pose| (count + 1, sum + pose.position[0]));
+            while playback.poll_turn().is_some() {}
+            while playback.poll_due().is_some() {}
+            assert!(f64::is_finite(sum));
+            self.cost.drawn.1 += (self.probe)() - calls;
+            self.cost.drawn.0 += count;
         }
     }
 
@@ -237,6 +264,9 @@ impl Stage {
             }
             let calls = (self.probe)();
             guest.client.receive(self.now_us, bytes);
+            if let Some(playback) = &mut guest.playback {
+                playback.receive(&guest.client, self.now_us);
+            }
             self.cost.taken.1 += (self.probe)() - calls;
             self.cost.taken.0 += 1;
         }

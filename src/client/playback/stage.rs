@@ -1,10 +1,12 @@
 //! Playback of one stream: from what a client receives to what a game draws.
 //!
-//! > Call [`Playback::receive`] after every [`Client::receive`], hand the world's events to [`Playback::hold`], call
+//! > Call [`Playback::receive`] after every
+//! > [`Client::receive`](crate::client::session::Client::receive), hand the world's events to [`Playback::hold`], call
 //! > [`Playback::frame`] once for each frame drawn, and draw [`Playback::drawn`]. Time is an argument, the clock of `now_us` is
 //! > the one the client is given. Nothing here allocates once as many entities were seen as there are.
 //!
-//! A request that depends on what the player saw quotes [`Playback::seen`], and only while that says it may (SPEC PLY8, ENT7).
+//! A request that depends on what the player saw quotes [`Playback::seen`], and only while that says it may; a shot puts
+//! [`Playback::quote`] into its input (SPEC PLY8, ENT7).
 //!
 //! Invariant: what is drawn of a frame is all of one r. While playback is Frozen or Waiting it is that of the frame before
 //! (SPEC ENT5).
@@ -28,9 +30,7 @@ use super::moments::{Due, Moments};
 use super::settings::{PlaybackSettings, tier_period_us};
 use super::timeline::{Placed, Timeline};
 use super::track::{End, LIVES, TrackIndex, Tracks};
-use crate::client::display::{Absence, ShownKind};
-use crate::client::session::Client;
-use crate::delta::decode::Change;
+use crate::client::display::Absence;
 use crate::sequence::Tick;
 use crate::state::entity::Entity;
 use crate::state::record::Record;
@@ -429,62 +429,6 @@ impl Playback {
             }
         }
     }
-
-    /// Takes what the client's last [`receive`](Client::receive) brought.
-    pub fn receive(&mut self, client: &Client, now_us: u64) {
-        if client.stream_epoch() != self.stream_epoch
-            && let Some(schema) = client.schema()
-        {
-            self.begin_stream(client.stream_epoch(), schema);
-        }
-        if let (Some(id), Some(at_us)) = (client.decoded_of(), client.decoded_at_us()) {
-            self.take_snapshot(at_us, now_us);
-            let newest = client.newest();
-            if newest.is_some_and(|newest| newest.view_complete) {
-                self.take_complete_view();
-            }
-            for shown in client.changes() {
-                let known = || client.display().known(shown.slot);
-                let known = || known().filter(|known| known.record.entity == shown.entity);
-                match shown.kind {
-                    ShownKind::Entered => {
-                        if let Some(known) = known() {
-                            self.take_entered(shown.slot, &known.record, at_us);
-                        }
-                    }
-                    ShownKind::Updated => {
-                        if let Some(known) = known() {
-                            self.take_record(shown.slot, &known.record);
-                        }
-                    }
-                    ShownKind::Awake => self.take_awake(shown.slot, shown.entity, at_us),
-                    ShownKind::Removed(absence) => {
-                        self.take_removed(shown.slot, shown.entity, absence, at_us);
-                    }
-                }
-            }
-            if newest.is_some_and(|newest| newest.id != id) {
-                self.take_late(client);
-            }
-        }
-        self.own = client.assigned().entity;
-        if let Some(owner) = client.owner()
-            && self.owner_tick != Some(owner.tick)
-        {
-            self.owner_tick = Some(owner.tick);
-            self.own = self.own.or(Some(owner.record.entity));
-            self.take_record(owner.slot, &owner.record);
-        }
-    }
-
-    /// The entries of a late part fill gaps of histories (SPEC TAB6).
-    fn take_late(&mut self, client: &Client) {
-        for entry in client.decoded() {
-            if let Change::Update(record) | Change::Complete(record) = entry.change {
-                self.take_record(entry.slot, &record);
-            }
-        }
-    }
 }
 
 fn tell(turns: &mut VecDeque<Transition>, turn: Transition) {
@@ -494,4 +438,5 @@ fn tell(turns: &mut VecDeque<Transition>, turn: Transition) {
     turns.push_back(turn);
 }
 
+mod following;
 mod reading;

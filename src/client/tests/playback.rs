@@ -195,3 +195,29 @@ fn pre2_owner_states_are_observations_of_the_own_entity() {
     assert_eq!(drawn.at.mode, PoseMode::Interpolated);
     assert!(rig.x().unwrap() > 1.0);
 }
+
+/// A driver shows its next session when that view is whole: what came before was not watched, and is drawn all the same. Without
+/// adopting it, updates of members that never entered are nobody's.
+#[test]
+fn ent7_a_view_that_was_whole_before_is_adopted() {
+    let mut rig = Rig::new();
+    for id in 1..4 {
+        rig.say(id, vec![complete(0, record(1, 10_000, u64::from(id) * T))]);
+    }
+    for (adopts, drawn) in [(false, 0), (true, 1)] {
+        rig.playback = Playback::new(PlaybackSettings::default());
+        if adopts {
+            rig.playback.adopt(&rig.client, rig.now_us);
+        }
+        let first = if adopts { 9 } else { 4 };
+        for id in first..first + 5 {
+            rig.say(id, vec![complete(0, record(1, 10_000, u64::from(id) * T))]);
+        }
+        assert_eq!(rig.playback.mode(), ClockMode::Playing);
+        assert_eq!(rig.playback.drawn().count(), drawn);
+    }
+    let Some(at) = rig.playback.drawn().next().map(|drawn| drawn.at) else {
+        panic!("it is drawn")
+    };
+    assert!(at.valid_at_r && at.mode == PoseMode::Interpolated, "{at:?}");
+}

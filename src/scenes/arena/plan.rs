@@ -73,6 +73,7 @@ struct Cell {
 }
 
 /// The map.
+#[derive(Debug)]
 pub struct Plan {
     side: usize,
     cells: Vec<Cell>,

@@ -36,6 +36,7 @@ const DEAD_S: f64 = 3.0;
 pub type Fields = [i64; 4];
 
 /// A walker.
+#[derive(Clone, Debug)]
 pub struct Walker {
     /// Which entity.
     pub entity: Entity,

@@ -4,6 +4,7 @@ use super::{Drawn, Playback, PlaybackStatistics, Seen, Turned};
 use crate::client::playback::clock::ClockMode;
 use crate::client::playback::evaluate::{Evaluated, PoseMode, Scene};
 use crate::client::playback::track::Track;
+use crate::delta::quote::{Quote, Sight, Target};
 use crate::state::entity::Entity;
 use crate::state::slots::Slot;
 
@@ -68,6 +69,39 @@ impl Playback {
             r_us,
             playback_generation: self.clock.generation(),
             view_ready: self.is_view_ready(),
+        })
+    }
+
+    /// The quote of a shot at what the player sees, for the origin's check. `stream`: what the origin has told its players its
+    /// stream is called; 0 where it tells nothing. `target`: who is aimed at, by slot and name; `None` where the origin is to
+    /// find out who is hit. `None` while such requests are paused, and where the target is not in the picture (SPEC PLY5, PLY8).
+    ///
+    /// A target whose pose is not one of the time quoted is quoted as it is shown; the origin refuses it (SPEC ENT2).
+    #[must_use]
+    pub fn quote(&self, stream: u32, target: Option<(Slot, Entity)>) -> Option<Quote> {
+        let seen = self.seen()?;
+        let target = match target {
+            Some((slot, entity)) => {
+                let at = self.drawn_at(slot, entity)?.at;
+                Some(Target {
+                    entity,
+                    segment: at.segment,
+                    sight: match at.mode {
+                        PoseMode::Interpolated | PoseMode::Resting => Sight::Interpolated,
+                        PoseMode::Extrapolated => Sight::Extrapolated,
+                        PoseMode::Stale => Sight::Stale,
+                        PoseMode::Missing => Sight::Missing,
+                    },
+                })
+            }
+            None => None,
+        };
+        Some(Quote {
+            stream,
+            generation: seen.playback_generation,
+            r_us: seen.r_us,
+            view_ready: seen.view_ready,
+            target,
         })
     }
 
