@@ -27,7 +27,7 @@ pub mod counts;
 pub mod own;
 pub mod strip;
 
-use counts::ViewerCounts;
+use counts::{PredictionFigures, ViewerCounts};
 #[cfg(feature = "scenes")]
 use own::{ArenaMap, OwnWalker};
 use strip::Strip;
@@ -272,14 +272,25 @@ impl Viewer {
         }
     }
 
+    #[cfg(feature = "scenes")]
+    fn prediction_figures(&self) -> PredictionFigures {
+        self.own.as_ref().map(OwnWalker::figures).unwrap_or_default()
+    }
+
+    #[cfg(not(feature = "scenes"))]
+    fn prediction_figures(&self) -> PredictionFigures {
+        PredictionFigures::default()
+    }
+
     /// What was counted, and the strip.
     #[must_use]
-    pub fn into_parts(mut self) -> (ViewerCounts, Option<Strip>) {
-        #[cfg(feature = "scenes")]
-        if let Some(own) = &self.own {
-            self.counts.prediction = own.figures();
-        }
-        (self.counts, self.strip)
+    pub fn into_parts(self) -> (ViewerCounts, Option<Strip>) {
+        let prediction = self.prediction_figures();
+        let counts = ViewerCounts {
+            prediction,
+            ..self.counts
+        };
+        (counts, self.strip)
     }
 }
 
