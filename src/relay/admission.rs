@@ -264,6 +264,7 @@ fn prefix_of(ip: IpAddr) -> u128 {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 

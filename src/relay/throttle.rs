@@ -215,6 +215,7 @@ fn sip_hash(secret: [u64; 2], key: u128) -> u64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 

@@ -309,7 +309,7 @@ pub fn pair(plan: &Plan, kind: Kind, mut show: impl FnMut(&Glance)) -> anyhow::R
             run(&plan, &mut show)
         };
         // Whoever goes first finds a colder host; so they take turns.
-        let (with, without) = if pairs.len() % 2 == 0 {
+        let (with, without) = if pairs.len().is_multiple_of(2) {
             let without = half(false)?;
             (half(true)?, without)
         } else {

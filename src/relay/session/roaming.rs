@@ -179,6 +179,7 @@ fn is_same(one: &PathToken, other: &PathToken) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 
