@@ -222,7 +222,7 @@ impl<R: Rules> Prediction<R> {
             // Inputs of the old stream are void, and so are its numbers.
             self.pending.clear();
         }
-        let drawn = self.simulated();
+        let (drawn, glide) = (self.simulated(), (self.before, self.rules.place(&self.predicted)));
         self.base = Base {
             state: authority.state,
             said: Some(said),
@@ -234,6 +234,12 @@ impl<R: Rules> Prediction<R> {
             self.error.clear();
             self.counts.jumped += 1;
             return Corrected::Jumped;
+        }
+        if self.pending.is_empty() {
+            // The state has the last input, whose way is still being drawn: that goes on from where the server began it.
+            let (from, to) = glide;
+            let now = self.rules.place(&self.predicted);
+            self.before = core::array::from_fn(|axis| from[axis] + now[axis] - to[axis]);
         }
         let absorbed = self.error.absorb(&self.smoothing, drawn, self.simulated());
         self.counts.smoothed += u64::from(absorbed == Absorbed::Smoothed);

@@ -214,7 +214,7 @@ impl Driver {
 
     fn judge_silence(&mut self, now_us: u64) {
         let silence_us = self.settings.silence_us;
-        if now_us.saturating_sub(self.shown.quiet_us) < silence_us {
+        if !self.is_quiet(&self.shown, now_us) {
             return;
         }
         if !self.is_silent {
@@ -264,7 +264,19 @@ impl Driver {
             self.ask_after_pause(now_us);
         } else if next.is_connected() && self.may_show(next, now_us) {
             self.show_next(now_us);
+        } else if next.is_connected() && self.is_quiet(next, now_us) {
+            // Its relay died while the view was being completed: waiting for the end of its idle time would cost most of a minute.
+            if let Some(next) = self.next.take() {
+                self.past.add(&next.leave(now_us, &mut self.buffers));
+            }
+            self.failed(Ending::Silent);
+            self.ask_after_pause(now_us);
         }
+    }
+
+    /// True when nothing came of a session for the time that counts as silence.
+    fn is_quiet(&self, line: &Line, now_us: u64) -> bool {
+        now_us.saturating_sub(line.quiet_us) >= self.settings.silence_us
     }
 
     /// True when the other session has as much to show as the old one, or was waited for long enough.
@@ -415,16 +427,29 @@ impl Driver {
         self.shown.client.leave(now_us);
     }
 
-    /// When [`poll`](Driver::poll) is to be called at the latest, but for what arrives.
+    /// When [`poll`](Driver::poll) is to be called at the latest, but for what arrives; `u64::MAX` once it is over.
     #[must_use]
     pub fn next_timer(&self) -> u64 {
         if self.over {
             return u64::MAX;
         }
-        let silence = self.shown.quiet_us.saturating_add(self.settings.silence_us);
-        let ask = if self.is_silent { self.ask_us } else { silence };
         let next = self.next.as_ref();
-        let next = next.map_or(ask, |next| next.client.next_timer());
+        let has_ended = |line: &Line| line.is_closed();
+        if next.is_some_and(has_ended) || (has_ended(&self.shown) && !self.is_silent) {
+            // What ended in the last turn is judged in the next.
+            return self.now_us;
+        }
+        let silence_us = self.settings.silence_us;
+        let quiet = |line: &Line| match line.is_connected() {
+            true => line.quiet_us.saturating_add(silence_us),
+            false => u64::MAX,
+        };
+        let ask = if self.is_silent {
+            self.ask_us
+        } else {
+            quiet(&self.shown)
+        };
+        let next = next.map_or(ask, |next| next.client.next_timer().min(quiet(next)));
         self.shown.client.next_timer().min(next)
     }
 

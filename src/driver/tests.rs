@@ -124,3 +124,25 @@ fn who_leaves_is_out() {
         assert_eq!(driver.next_timer(), u64::MAX);
     }
 }
+
+/// FAULTS 44, 46: a caller that sleeps until `next_timer` goes on asking for ever, and does not spin meanwhile.
+#[test]
+fn faults_44_46_who_sleeps_until_the_timer_neither_stops_nor_spins() {
+    let (_sockets, relays) = silent(1);
+    let mut settings = DriverSettings::new(relays);
+    settings.client.connect_within_us = 5_000_000;
+    let mut driver = Driver::new(settings, 0).unwrap();
+    let (mut now_us, mut polls, mut asked) = (0, 0, 0);
+    while now_us < 600_000_000 {
+        driver.poll(now_us);
+        polls += 1;
+        while let Some(event) = driver.poll_event() {
+            asked += u32::from(matches!(event, DriverEvent::Asking(_)));
+        }
+        let timer_us = driver.next_timer();
+        assert_ne!(timer_us, u64::MAX, "it is not over at {now_us}");
+        now_us = timer_us.max(now_us + 20);
+        assert!(polls < 20_000, "{polls} polls by {now_us}");
+    }
+    assert!(asked > 50, "{asked}");
+}

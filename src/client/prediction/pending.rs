@@ -54,6 +54,11 @@ impl<I> Pending<I> {
         self.gap = self.gap.filter(|gap| gap.is_after(number));
     }
 
+    /// True when the server has all that was pushed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.kept.is_empty() && !self.has_gap()
+    }
+
     /// Forgets all.
     pub(super) fn clear(&mut self) {
         self.kept.clear();

@@ -327,3 +327,30 @@ fn pending_keeps_its_places() {
     pending.forget_through(InputNumber(999 - PREDICTION_PENDING_MAX as u32));
     assert!(!pending.has_gap() && pending.len() == PREDICTION_PENDING_MAX);
 }
+
+/// SPEC PRE3: where rules and server agree nothing is corrected, though the answer comes before the next input: the last input's
+/// way goes on being drawn at its pace.
+#[test]
+fn pre3_an_answer_before_the_next_input_does_not_pull_the_picture() {
+    let mut prediction = Prediction::new(Steps, SmoothingSettings::default(), [0.0, 0.0]);
+    prediction.correct(said(1, 0, [0.0, 0.0]));
+    let mut drawn = Vec::new();
+    for number in 1..200u32 {
+        // 20 inputs a second of 5 m each, 120 frames a second, answers after two frames.
+        prediction.predict(number, [5.0, 0.0]);
+        for frame in 0..6u32 {
+            if frame == 2 {
+                let state = [5.0 * f64::from(number), 0.0];
+                prediction.correct(said(u64::from(number) * 1_000, number, state));
+            }
+            drawn.push(prediction.frame(8_333, f64::from(frame) / 6.0)[0]);
+        }
+    }
+    let steps = drawn.windows(2).skip(6).map(|pair| pair[1] - pair[0]);
+    let worst = steps.map(|step| (step - 5.0 / 6.0).abs()).fold(0.0, f64::max);
+    assert!(worst < 1e-9, "{worst}");
+    assert_eq!(
+        (prediction.counts().smoothed, prediction.counts().snapped),
+        (0, 0)
+    );
+}
