@@ -1,6 +1,6 @@
 //! A client in one file: joins the relay named, prints what it sees once a second, leaves after ten seconds.
 //!
-//! `cargo run --no-default-features --features client-udp --example minimal 127.0.0.1:7000`
+//! `cargo run --no-default-features --features client-udp --example minimal 127.0.0.1:7777`
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use ackline::driver::settings::DriverSettings;
 use ackline::driver::{Driver, DriverEvent};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let relay = std::env::args().nth(1).unwrap_or("127.0.0.1:7000".into());
+    let relay = std::env::args().nth(1).unwrap_or("127.0.0.1:7777".into());
     let relay: SocketAddr = relay.parse()?;
     let begun = Instant::now();
     let now_us = || begun.elapsed().as_micros() as u64;
@@ -23,6 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             match event {
                 DriverEvent::Session(relay) => println!("in a session with {relay}"),
                 DriverEvent::Client(ClientEvent::World(event)) => println!("it happened: {event:?}"),
+                DriverEvent::Failed(why) => println!("no session: {why:?}"), // Denied(Token): it wants a connect token.
                 DriverEvent::Over(_) => return Ok(()),
                 _ => {}
             }
