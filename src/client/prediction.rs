@@ -237,9 +237,9 @@ impl<R: Rules> Prediction<R> {
         }
         if self.pending.is_empty() {
             // The state has the last input, whose way is still being drawn: that goes on from where the server began it.
-            let (from, to) = glide;
-            let now = self.rules.place(&self.predicted);
-            self.before = core::array::from_fn(|axis| from[axis] + now[axis] - to[axis]);
+            let ([x, y, z], [to_x, to_y, to_z]) = glide;
+            let [now_x, now_y, now_z] = self.rules.place(&self.predicted);
+            self.before = [x + now_x - to_x, y + now_y - to_y, z + now_z - to_z];
         }
         let absorbed = self.error.absorb(&self.smoothing, drawn, self.simulated());
         self.counts.smoothed += u64::from(absorbed == Absorbed::Smoothed);
