@@ -137,6 +137,23 @@ TOKENS_REFUSED = lines(
     "joins than the relay remembers; shorten the tokens' life.",
     rising(0.1, 1), stack=True,
 )
+HANDSHAKES_LIMITED = lines(
+    "Handshakes limited by reason", "cps",
+    [(rate("ackline_handshakes_limited_total", "reason"), "{{reason}}")],
+    "Handshakes that a limit stopped or denied, a second, and sessions never heard that made room for others.",
+    "challenges, challenges_of_host: first packets from few places; nothing to do while players join. host, prefix: one address "
+    "or net asks often; raise handshakes_per_host_per_s or handshakes_per_prefix_per_s where that is a school or a carrier. "
+    "crowded, challenges_crowded: more places than the tables hold. sessions: sessions_per_host. unheard: half-open sessions.",
+    rising(10, 100), stack=True,
+)
+PATH_CHALLENGES = lines(
+    "Changed addresses by result", "cps",
+    [(rate("ackline_path_challenges_total", "result"), "{{result}}")],
+    "Datagrams of sessions from addresses that are not proven, a second, by what they led to.",
+    "sent and passed together: players change networks or a NAT forgets them. sent or withheld without passed: copies of "
+    "players' datagrams are sent from elsewhere; they move nobody. unmatched: late answers, or guesses.",
+    rising(10, 100), stack=True,
+)
 HANDSHAKES_REFUSED = lines(
     "Handshakes refused by reason", "cps",
     [(rate("ackline_handshakes_refused_total", "reason"), "{{reason}}")],
@@ -633,6 +650,8 @@ SECURITY = ("security", "Security", "Who knocks without a right to, and what is 
               "than the request. Filter upstream of the relay.", rising(500, 5000)),
         HANDSHAKES_REFUSED,
         TOKENS_REFUSED,
+        HANDSHAKES_LIMITED,
+        PATH_CHALLENGES,
     ]),
     ("Members", [
         lines("Reports that do not hold, by result", "pps",

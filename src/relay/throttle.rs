@@ -3,7 +3,7 @@
 //! > [`Bucket::take`] charges units and says whether there was room. [`Throttle::take`] does that for a key, such as an address.
 //!
 //! A bucket is one time: when it will have leaked empty (the virtual scheduling of ITU-T I.371's rate algorithm). A table keeps
-//! a bucket for each key that has one which is not empty, in a set of [`WAYS`] places that a keyed hash chooses.
+//! a bucket for each key that has one which is not empty, in a set of a few places that a keyed hash chooses.
 //!
 //! Invariants: nothing is allocated after [`Throttle::new`]; a bucket that is not empty is never given up for another key, so
 //! nobody loses his count by filling the table; a key that finds no place shares one budget with all that find none, so a full
