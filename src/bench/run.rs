@@ -151,9 +151,9 @@ const LATE_MS: f64 = 10.0;
 /// A bench thread busier than this is a bottleneck.
 const BUSY_SHARE: f64 = 0.95;
 /// A bench thread less busy than this that is late all the same waits for others' work.
-const RENDER_FPS: f64 = 60.0;
-/// See [`judge_bench`].
 const IDLE_SHARE: f64 = 0.6;
+/// Frames a second that a client draws where only a plot was asked for.
+const RENDER_FPS: f64 = 60.0;
 /// Seconds in which all clients of a long run begin.
 const RAMP_S: f64 = 4.0;
 /// Clients that one thread serves well: at 20 snapshots a second some 25 us of work each.

@@ -10,7 +10,6 @@ use super::oracle::Oracle;
 use super::tally::Tally;
 use super::viewer::RenderSettings;
 use crate::client::settings::ClientSettings;
-use crate::limits::RECEIVE_SLOT_BYTES;
 use crate::node::minter::Minter;
 use crate::state::view::View;
 
@@ -42,28 +41,6 @@ pub struct Surroundings {
     pub buffer: Vec<u8>,
     /// Room for one datagram to be sent, or out of a link.
     pub datagram: Vec<u8>,
-}
-
-impl Surroundings {
-    /// The surroundings of one thread's clients: their relay, how they begin, when measuring ends, their oracle.
-    #[must_use]
-    pub fn new(relay: SocketAddr, settings: ClientSettings, clean_us: u64, oracle: Oracle) -> Surroundings {
-        Surroundings {
-            relay,
-            settings,
-            apart: false,
-            minter: None,
-            clean_us,
-            input_hz: 0.0,
-            render: None,
-            view: None,
-            oracle,
-            tally: Tally::default(),
-            random: ring::rand::SystemRandom::new(),
-            buffer: vec![0; RECEIVE_SLOT_BYTES],
-            datagram: Vec::with_capacity(RECEIVE_SLOT_BYTES),
-        }
-    }
 }
 
 impl Surroundings {

@@ -22,6 +22,7 @@ use super::truth::{TruthFrame, TruthLog};
 use super::viewer::RenderSettings;
 use crate::client::settings::ClientSettings;
 use crate::impairment::settings::ImpairmentSettings;
+use crate::limits::RECEIVE_SLOT_BYTES;
 use crate::net::clock::{monotonic_us, thread_cpu_ns};
 use crate::node::minter::Minter;
 use crate::state::view::View;
@@ -216,12 +217,21 @@ impl Runner {
         live: Arc<CachePadded<Live>>,
     ) -> io::Result<Runner> {
         let oracle = Oracle::new(log);
+        // Every field by name: one that is forgotten does not compile.
         let around = Surroundings {
-            input_hz: settings.input_hz,
-            view: settings.view,
+            relay: settings.relay,
+            settings: settings.client.clone(),
+            apart: settings.apart,
             minter: settings.minter.clone(),
+            clean_us: table.clean_us,
+            input_hz: settings.input_hz,
             render: settings.render,
-            ..Surroundings::new(settings.relay, settings.client.clone(), table.clean_us, oracle)
+            view: settings.view,
+            oracle,
+            tally: Tally::default(),
+            random: ring::rand::SystemRandom::new(),
+            buffer: vec![0; RECEIVE_SLOT_BYTES],
+            datagram: Vec::with_capacity(RECEIVE_SLOT_BYTES),
         };
         let links =
             (!settings.down.is_clean() || !settings.up.is_clean()).then_some((settings.down, settings.up));
@@ -431,5 +441,58 @@ fn micros(seconds: f64) -> u64 {
         (seconds * 1e6) as u64
     } else {
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::net::{IpAddr, UdpSocket};
+
+    /// Beside an attack each client is a host of its own to the relay, which limits what one host may do: else bystanders are
+    /// shut out by one another.
+    #[test]
+    fn clients_that_are_apart_come_from_addresses_of_their_own() {
+        for apart in [true, false] {
+            let relay = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+            relay
+                .set_read_timeout(Some(Duration::from_secs(5)))
+                .expect("a limit");
+            let settings = SwarmSettings {
+                relay: relay.local_addr().expect("an address"),
+                client: ClientSettings::default(),
+                minter: None,
+                clients: 3,
+                threads: 1,
+                ramp_per_s: 1_000.0,
+                churn_per_s: 0.0,
+                run_us: 0,
+                down: ImpairmentSettings::default(),
+                up: ImpairmentSettings::default(),
+                seed: 1,
+                input_hz: 0.0,
+                render: None,
+                view: None,
+                watched: 0,
+                apart,
+            };
+            let swarm = Swarm::start(&settings, None).expect("a swarm");
+            let mut from = BTreeSet::new();
+            let mut buffer = [0; 2_048];
+            let mut sources = BTreeSet::new();
+            while sources.len() < 3 {
+                let (_, source) = relay.recv_from(&mut buffer).expect("a Request");
+                sources.insert(source);
+                from.insert(source.ip());
+            }
+            let own = |last| IpAddr::from([127, 1, 0, last]);
+            let expected = match apart {
+                true => vec![own(1), own(2), own(3)],
+                false => vec![IpAddr::from([127, 0, 0, 1])],
+            };
+            assert_eq!(from.into_iter().collect::<Vec<_>>(), expected);
+            swarm.join().expect("sockets");
+        }
     }
 }

@@ -199,13 +199,19 @@ impl Inbox {
         self.stream.receive(reader)
     }
 
-    /// A new stream: what still waits is of the old one and void, and so is what is under way. Of what was assigned the
-    /// view stays until another is told; the entity was one of the old stream.
+    /// A new stream: what still waits is of the old one and void, and so are what is under way and events of the world that
+    /// nobody fetched yet: their times are of the old timeline, and playback has begun the new one before the game asks. Of
+    /// what was assigned the view stays until another is told; the entity was one of the old stream.
     pub(super) fn begin_stream(&mut self, epoch: u32, statistics: &mut Statistics) {
         self.shown_stream = epoch;
         for waiting in self.waiting.drain(..) {
             waiting.count(false, statistics);
         }
+        let before = self.told.len();
+        self.told.retain(|event| !matches!(event, ClientEvent::World(_)));
+        let void = (before - self.told.len()) as u64;
+        statistics.events_delivered -= void;
+        statistics.events_dropped += void;
         self.assigned.entity = None;
         self.tier = 0;
     }

@@ -33,4 +33,4 @@ mod link;
 mod store;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -10,6 +10,6 @@ mod hostile;
 mod network;
 mod playback;
 mod player;
-mod relay;
+pub(crate) mod relay;
 mod tables;
 mod threats;

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use super::*;
+use crate::client::tests::relay::{Relay, complete, record};
+use crate::wire::handshake::{DatagramKind, read_request};
 use std::net::UdpSocket;
 
 /// Ports that take everything and say nothing.
@@ -145,4 +147,91 @@ fn faults_44_46_who_sleeps_until_the_timer_neither_stops_nor_spins() {
         assert!(polls < 20_000, "{polls} polls by {now_us}");
     }
     assert!(asked > 50, "{asked}");
+}
+
+/// A relay at a socket: lets in whoever asks, and shows one entity without ever calling a view complete.
+struct Server {
+    socket: UdpSocket,
+    session: Option<(Relay, SocketAddr)>,
+    begun: u64,
+    snapshots: u32,
+    is_up: bool,
+}
+
+impl Server {
+    fn turn(&mut self, now_us: u64) {
+        let mut buffer = [0; 2_048];
+        while let Ok((length, from)) = self.socket.recv_from(&mut buffer) {
+            let datagram = &buffer[..length];
+            match DatagramKind::from_byte(datagram[0]) {
+                Some(DatagramKind::Request) if self.is_up => {
+                    let (_, nonce) = read_request(&datagram[1..]).unwrap();
+                    self.begun += 1;
+                    let mut relay = Relay::new(nonce, [self.begun as u8; 16], self.begun);
+                    self.socket.send_to(&relay.welcome(), from).unwrap();
+                    self.session = Some((relay, from));
+                }
+                Some(DatagramKind::Up) if self.is_up => {
+                    let connection = u64::from_le_bytes(datagram[1..9].try_into().unwrap());
+                    if let Some((relay, _)) =
+                        self.session.as_mut().filter(|(r, _)| r.connection == connection)
+                    {
+                        relay.hear(datagram);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if let Some((relay, to)) = self.session.as_mut().filter(|_| self.is_up) {
+            self.snapshots += 1;
+            let entity = complete(0, record(1, 100, now_us));
+            let _ = self
+                .socket
+                .send_to(&relay.send(self.snapshots, None, now_us, vec![entity]), *to);
+        }
+    }
+}
+
+/// FAULTS 44: a relay that comes back, lets the client in and dies again before its view is complete costs the time of a
+/// silence, and not the idle time of a session.
+#[test]
+fn faults_44_a_relay_that_dies_during_a_join_is_given_up_like_a_silent_one() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let settings = DriverSettings::new(vec![socket.local_addr().unwrap()]);
+    let patience_us = settings.silence_us + settings.backoff_us.1 + settings.keep_display_us;
+    let mut driver = Driver::new(settings, 0).unwrap();
+    let mut server = Server {
+        socket,
+        session: None,
+        begun: 0,
+        snapshots: 0,
+        is_up: true,
+    };
+    let (mut sessions, mut silent_us) = (Vec::new(), None);
+    for frame in 0..1_000u64 {
+        let now_us = frame * 20_000;
+        match now_us {
+            2_000_000 => (server.is_up, server.session) = (false, None),
+            4_000_000 => server.is_up = true,
+            6_000_000 => (server.is_up, server.session) = (true, None),
+            _ => {}
+        }
+        let begun = server.begun;
+        server.turn(now_us);
+        if server.begun > begun && (4_000_000..6_000_000).contains(&now_us) {
+            server.is_up = false;
+        }
+        driver.poll(now_us);
+        while let Some(event) = driver.poll_event() {
+            match event {
+                DriverEvent::Session(_) => sessions.push(now_us),
+                DriverEvent::Failed(Ending::Silent) => silent_us = silent_us.or(Some(now_us)),
+                _ => {}
+            }
+        }
+    }
+    assert!(silent_us.is_some_and(|at| at < 6_500_000), "{silent_us:?}");
+    assert_eq!(sessions.len(), 2, "{sessions:?}");
+    assert!(sessions[1] < 6_000_000 + patience_us, "{sessions:?}");
 }

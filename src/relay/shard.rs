@@ -12,20 +12,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::delta::layout::Layout;
-use crate::limits::{ARENA_FRAMES, DATAGRAM_MAX, PARTS_PER_TICK, TAG_BYTES};
+use crate::limits::{ARENA_FRAMES, PARTS_PER_TICK};
 use crate::state::Frame;
 use crate::state::player::{ClientId, PlayerEvent};
 use crate::state::view::View;
 use crate::window::send::RestartReason;
-use crate::wire::bytes::ByteReader;
-use crate::wire::handshake::{CookieKey, DatagramKind, UP_HEADER_BYTES};
+use crate::wire::handshake::CookieKey;
 use crate::wire::payload::CloseReason;
 use crate::wire::report::Report;
-use crate::wire::seal::OpenError;
 
 mod due;
 mod handshake;
 mod players;
+mod receive;
 mod roaming;
 mod tour;
 
@@ -40,10 +39,10 @@ use super::egress::Egress;
 use super::entropy::Entropy;
 use super::gate::Gate;
 use super::kitchen::Kitchen;
-use super::outbox::{Outbox, Path};
+use super::outbox::Outbox;
 use super::overload::Overload;
 use super::serve::{Turn, serve};
-use super::session::{Arrival, Hearing, Received, Session};
+use super::session::Session;
 
 /// Settings of a shard.
 #[derive(Clone, Debug)]
@@ -293,130 +292,6 @@ impl Shard {
         self.tour.rest().filter(open).count()
     }
 
-    /// Takes one datagram. A handshake is answered through the outbox.
-    pub fn receive(
-        &mut self,
-        now_us: u64,
-        path: Path,
-        datagram: &mut [u8],
-        outbox: &mut impl Outbox,
-    ) -> Receipt {
-        self.counters.datagrams_received += 1;
-        let kind = datagram.first().map(|byte| DatagramKind::from_byte(*byte));
-        let outcome = match kind {
-            None => Err(DatagramRefusal::Size),
-            _ if datagram.len() > DATAGRAM_MAX => Err(DatagramRefusal::Size),
-            Some(Some(DatagramKind::Up)) => match self.route(datagram) {
-                Ok(Route::Here(place)) => self.receive_up(now_us, place, path, datagram, outbox),
-                Ok(Route::Elsewhere(shard)) => return Receipt::Elsewhere(shard),
-                Err(refusal) => Err(refusal),
-            },
-            Some(Some(DatagramKind::Request)) => self.receive_request(now_us, path, datagram, outbox),
-            Some(Some(DatagramKind::Response)) => self.receive_response(now_us, path, datagram, outbox),
-            Some(_) => Err(DatagramRefusal::Kind),
-        };
-        match outcome {
-            Ok(()) => Receipt::Taken,
-            Err(refusal) => {
-                self.counters.refuse(refusal);
-                Receipt::Refused(refusal)
-            }
-        }
-    }
-
-    fn route(&self, datagram: &[u8]) -> Result<Route, DatagramRefusal> {
-        if datagram.len() < UP_HEADER_BYTES + TAG_BYTES + 1 {
-            return Err(DatagramRefusal::Size);
-        }
-        let mut reader = ByteReader::new(datagram.get(1..).unwrap_or_default());
-        let connection = reader.u64().map_err(|_| DatagramRefusal::Size)?;
-        let shard = Shard::of_connection(connection);
-        if shard != self.settings.index {
-            return Ok(Route::Elsewhere(shard));
-        }
-        let place = usize::try_from(connection & ((1 << PLACE_BITS) - 1)).unwrap_or(usize::MAX);
-        match self.sessions.get(place) {
-            Some(Some(session)) if session.connection == connection => Ok(Route::Here(place)),
-            _ => Err(DatagramRefusal::UnknownConnection),
-        }
-    }
-
-    /// The walk up: open, replay check, record, stop; from a new address a challenge goes back there.
-    fn receive_up(
-        &mut self,
-        now_us: u64,
-        place: usize,
-        path: Path,
-        datagram: &mut [u8],
-        outbox: &mut impl Outbox,
-    ) -> Result<(), DatagramRefusal> {
-        let bytes = datagram.len();
-        let Some(Some(session)) = self.sessions.get_mut(place) else {
-            return Err(DatagramRefusal::UnknownConnection);
-        };
-        let (header, sealed) = datagram
-            .split_at_mut_checked(UP_HEADER_BYTES)
-            .ok_or(DatagramRefusal::Size)?;
-        let mut number = ByteReader::new(header.get(9..).unwrap_or_default());
-        let low = number.u32().map_err(|_| DatagramRefusal::Size)?;
-        let newest = session.opener.newest();
-        let (number, payload) = session
-            .opener
-            .open(low, header, sealed)
-            .map_err(|error| match error {
-                OpenError::Duplicate => DatagramRefusal::Duplicate,
-                OpenError::TooOld => DatagramRefusal::TooOld,
-                OpenError::Forged => DatagramRefusal::Forged,
-            })?;
-        if !session.upload.take(&self.limits, now_us, bytes) {
-            return Err(DatagramRefusal::UpLimit);
-        }
-        let joined = session.confirmed;
-        let mut hearing = Hearing {
-            now_us,
-            newest: number > newest,
-            report: &mut self.report,
-            arena: &self.arena,
-            counters: &mut self.counters,
-            events: &mut self.player_events,
-            answer: None,
-        };
-        if !joined {
-            let joined = PlayerEvent::Joined(session.connection, session.client);
-            hearing.events.push(joined);
-        }
-        let received = session.receive(payload, &mut hearing);
-        if received.is_err() && !joined {
-            hearing.events.pop();
-        }
-        let Ok(received) = received else {
-            if !session.upload.take_malformed(&self.limits, now_us) {
-                session
-                    .closing
-                    .get_or_insert((CloseReason::Protocol, FAREWELLS, now_us));
-            }
-            return Err(DatagramRefusal::Malformed);
-        };
-        self.unheard_open -= usize::from(!joined);
-        if let (false, Some(id), Some(gate)) = (joined, &session.token, &self.settings.gate) {
-            gate.confirm(id);
-        }
-        let answer = hearing.answer;
-        if let Received::Close(_) = received {
-            self.close(place, CloseReason::Left);
-            return Ok(());
-        }
-        let arrival = Arrival {
-            path,
-            number,
-            newest: number > newest,
-            bytes,
-            answer,
-        };
-        self.follow(place, now_us, arrival, outbox);
-        Ok(())
-    }
-
     /// Ends a session at once.
     fn close(&mut self, place: usize, reason: CloseReason) {
         let Some(session) = self.sessions.get_mut(place).and_then(Option::take) else {
@@ -543,11 +418,6 @@ impl Shard {
 }
 
 const FAREWELL_SPACING_US: u64 = 50_000;
-
-enum Route {
-    Here(usize),
-    Elsewhere(u8),
-}
 
 #[cfg(test)]
 impl Shard {

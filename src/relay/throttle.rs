@@ -16,6 +16,10 @@
     clippy::panic
 )]
 
+use core::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
+
 /// Places that a key may be kept in.
 const WAYS: usize = 8;
 const NANOS: u64 = 1_000_000_000;
@@ -122,7 +126,8 @@ pub struct Throttle {
     crowd_rate: Rate,
     crowd: Bucket,
     entries: Box<[Entry]>,
-    secret: [u64; 2],
+    /// Keyed, and nothing written.
+    hasher: SipHasher13,
 }
 
 impl Throttle {
@@ -132,19 +137,24 @@ impl Throttle {
     pub fn new(rate: Rate, crowd_rate: Rate, places: usize, secret: [u8; 16]) -> Throttle {
         debug_assert!(places.is_power_of_two() && places >= WAYS);
         let places = if rate.per_s == 0 { 0 } else { places };
-        let (low, high) = halves(u128::from_le_bytes(secret));
         Throttle {
             rate,
             crowd_rate,
             crowd: Bucket::default(),
             entries: vec![Entry::default(); places].into_boxed_slice(),
-            secret: [low, high],
+            hasher: SipHasher13::new_with_key(&secret),
         }
+    }
+
+    fn hash(&self, key: u128) -> u64 {
+        let mut hasher = self.hasher;
+        hasher.write(&key.to_le_bytes());
+        hasher.finish()
     }
 
     /// One more of a key.
     pub fn take(&mut self, now_us: u64, key: u128) -> Pass {
-        let (rate, hash) = (self.rate, sip_hash(self.secret, key));
+        let (rate, hash) = (self.rate, self.hash(key));
         let sets = (self.entries.len() / WAYS) as u64;
         let Some(set) = hash.checked_rem(sets).and_then(|set| usize::try_from(set).ok()) else {
             return Pass::Own;
@@ -174,64 +184,12 @@ impl Throttle {
     }
 }
 
-/// The two halves of 128 bits, the lower first.
-#[allow(clippy::cast_possible_truncation)]
-fn halves(bits: u128) -> (u64, u64) {
-    (bits as u64, (bits >> 64) as u64)
-}
-
-/// SipHash-1-3 (Aumasson and Bernstein 2012) of 16 bytes.
-fn sip_hash(secret: [u64; 2], key: u128) -> u64 {
-    fn round(v: &mut [u64; 4]) {
-        let [a, b, c, d] = v;
-        *a = a.wrapping_add(*b);
-        *c = c.wrapping_add(*d);
-        (*b, *d) = (b.rotate_left(13) ^ *a, d.rotate_left(16) ^ *c);
-        *a = a.rotate_left(32);
-        *c = c.wrapping_add(*b);
-        *a = a.wrapping_add(*d);
-        (*b, *d) = (b.rotate_left(17) ^ *c, d.rotate_left(21) ^ *a);
-        *c = c.rotate_left(32);
-    }
-    let [k0, k1] = secret;
-    let mut v = [
-        k0 ^ 0x736f_6d65_7073_6575,
-        k1 ^ 0x646f_7261_6e64_6f6d,
-        k0 ^ 0x6c79_6765_6e65_7261,
-        k1 ^ 0x7465_6462_7974_6573,
-    ];
-    let (low, high) = halves(key);
-    for word in [low, high, 16 << 56] {
-        let [.., d] = &mut v;
-        *d ^= word;
-        round(&mut v);
-        let [a, ..] = &mut v;
-        *a ^= word;
-    }
-    let [.., c, _] = &mut v;
-    *c ^= 0xFF;
-    (0..3).for_each(|_| round(&mut v));
-    v.into_iter().fold(0, |hash, word| hash ^ word)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 
     const TEN: Rate = Rate { per_s: 10, burst: 5 };
-
-    /// The hash is std's: its hasher has the key 0, 0.
-    #[test]
-    fn the_hash_is_siphash_1_3() {
-        use std::hash::Hasher;
-        for key in [0, 1, u128::MAX, 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10] {
-            #[allow(deprecated)]
-            let mut std = std::collections::hash_map::DefaultHasher::new();
-            std.write(&key.to_le_bytes());
-            assert_eq!(sip_hash([0, 0], key), std.finish(), "{key:x}");
-        }
-    }
 
     #[test]
     fn a_bucket_gives_its_burst_and_then_its_rate() {

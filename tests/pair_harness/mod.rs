@@ -115,7 +115,7 @@ pub struct Pair {
 }
 
 /// A shard of ten places, seeded; its stopwatch stands still.
-pub fn shard_settings() -> ShardSettings {
+fn shard_settings() -> ShardSettings {
     ShardSettings {
         egress_bytes_per_s: None,
         view: ackline::state::view::View::WHOLE,

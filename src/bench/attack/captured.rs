@@ -59,16 +59,10 @@ pub(super) fn flips(field: &Field) -> anyhow::Result<Found> {
     std::thread::sleep(Duration::from_millis(100));
     insider.hear();
     let taken = insider.inputs_next.saturating_sub(1);
-    Ok(Found {
-        attempts: 2 * gun.sent.datagrams,
-        to_relay: gun.sent,
-        from_relay: gun.heard,
-        observed: format!(
+    Ok(Found { attempts: 2 * gun.sent.datagrams, ..gun.found(format!(
             "{} answers; {taken} of {delivered} datagrams that were flipped at every bit before were taken whole after it",
             gun.heard.datagrams
-        ),
-        kept: gun.heard.datagrams == 0 && delivered > 0 && taken == delivered && insider.closed.is_none(),
-    })
+        ), gun.heard.datagrams == 0 && delivered > 0 && taken == delivered && insider.closed.is_none()) })
 }
 
 /// Datagrams that were delivered before, in any order, from where they came from and from elsewhere.
@@ -107,14 +101,14 @@ pub(super) fn replay(field: &Field) -> anyhow::Result<Found> {
     let taken = insider.inputs_next.saturating_sub(1);
     Ok(Found {
         attempts: 2 * gun.sent.datagrams,
-        to_relay: gun.sent,
-        from_relay: gun.heard,
-        observed: format!(
-            "{} answers elsewhere; {taken} inputs taken of 50; longest gap of the session {} ms",
-            gun.heard.datagrams,
-            insider.gap.as_millis()
-        ),
-        kept: gun.heard.datagrams == 0 && taken == 50 && insider.gap < GAP && insider.closed.is_none(),
+        ..gun.found(
+            format!(
+                "{} answers elsewhere; {taken} inputs taken of 50; longest gap of the session {} ms",
+                gun.heard.datagrams,
+                insider.gap.as_millis()
+            ),
+            gun.heard.datagrams == 0 && taken == 50 && insider.gap < GAP && insider.closed.is_none(),
+        )
     })
 }
 
@@ -137,15 +131,9 @@ pub(super) fn copies(field: &Field) -> anyhow::Result<Found> {
         |_, _| None,
     );
     let got = insider.snapshots - snapshots;
-    let ratio = gun.heard.bytes as f64 / gun.sent.bytes.max(1) as f64;
-    Ok(Found {
-        attempts: gun.sent.datagrams,
-        to_relay: gun.sent,
-        from_relay: gun.heard,
-        observed: format!(
+    let ratio = gun.bytes_out_per_byte_in();
+    Ok(gun.found(format!(
             "{ratio:.2} bytes, all of them challenges, to the copies' addresses for a byte from there; the session got {got} snapshots, longest gap {} ms",
             insider.gap.as_millis()
-        ),
-        kept: ratio <= PROBE_BYTES_FACTOR as f64 && got > 0 && insider.gap < GAP && insider.closed.is_none(),
-    })
+        ), ratio <= PROBE_BYTES_FACTOR as f64 && got > 0 && insider.gap < GAP && insider.closed.is_none()))
 }

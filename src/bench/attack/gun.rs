@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use super::Found;
 use crate::bench::surroundings::mix;
 use crate::limits::{BATCH_DATAGRAMS, SEND_SLOT_BYTES};
 use crate::net::batch::{ReceiveBatch, SendBatch};
@@ -105,6 +106,24 @@ impl Gun {
             if report.datagrams < BATCH_DATAGRAMS {
                 return;
             }
+        }
+    }
+
+    /// Bytes that came back for each that was sent.
+    #[must_use]
+    pub fn bytes_out_per_byte_in(&self) -> f64 {
+        self.heard.bytes as f64 / self.sent.bytes.max(1) as f64
+    }
+
+    /// What an attack came to of which each datagram was an attempt.
+    #[must_use]
+    pub fn found(&self, observed: String, kept: bool) -> Found {
+        Found {
+            attempts: self.sent.datagrams,
+            to_relay: self.sent,
+            from_relay: self.heard,
+            observed,
+            kept,
         }
     }
 

@@ -28,13 +28,10 @@ const NEWCOMER_MS: u64 = 2_000;
 
 /// Nothing may come back.
 fn silence(gun: &Gun, what: &str) -> Found {
-    Found {
-        attempts: gun.sent.datagrams,
-        to_relay: gun.sent,
-        from_relay: gun.heard,
-        observed: format!("{} answers to {what}", gun.heard.datagrams),
-        kept: gun.heard.datagrams == 0,
-    }
+    gun.found(
+        format!("{} answers to {what}", gun.heard.datagrams),
+        gun.heard.datagrams == 0,
+    )
 }
 
 /// First packets from made-up sources, beside which newcomers are let in (THREATS 1, 16).
@@ -55,17 +52,11 @@ pub(super) fn flood(field: &Field) -> anyhow::Result<Found> {
         |_, _| None,
     );
     let (joined, slowest_ms) = newcomers.join().unwrap_or((0, u64::MAX));
-    let ratio = gun.heard.bytes as f64 / gun.sent.bytes.max(1) as f64;
-    Ok(Found {
-        attempts: gun.sent.datagrams,
-        to_relay: gun.sent,
-        from_relay: gun.heard,
-        observed: format!(
+    let ratio = gun.bytes_out_per_byte_in();
+    Ok(gun.found(format!(
             "{} cookies, {ratio:.3} bytes out for a byte in; {joined} newcomers were in within {slowest_ms} ms",
             gun.heard.datagrams
-        ),
-        kept: ratio <= 1.0 && joined > 0 && slowest_ms <= NEWCOMER_MS,
-    })
+        ), ratio <= 1.0 && joined > 0 && slowest_ms <= NEWCOMER_MS))
 }
 
 /// Honest newcomers, one after the other: how many got in, and how long the slowest took.
@@ -104,17 +95,14 @@ pub(super) fn victim(field: &Field) -> anyhow::Result<Found> {
     );
     let seconds = (monotonic_us() - begun_us) as f64 / 1e6;
     let most = LIMIT_BURST as f64 + VICTIM_COOKIES_PER_S * seconds;
-    Ok(Found {
-        attempts: gun.sent.datagrams,
-        to_relay: gun.sent,
-        from_relay: gun.heard,
-        observed: format!(
+    Ok(gun.found(
+        format!(
             "{} cookies reached the victim in {seconds:.1} s, {:.4} bytes out for a byte in",
             gun.heard.datagrams,
-            gun.heard.bytes as f64 / gun.sent.bytes.max(1) as f64
+            gun.bytes_out_per_byte_in()
         ),
-        kept: gun.heard.datagrams as f64 <= most,
-    })
+        gun.heard.datagrams as f64 <= most,
+    ))
 }
 
 /// A good cookie, from other addresses and for other nonces (THREATS 6).

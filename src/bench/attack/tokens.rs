@@ -129,14 +129,14 @@ fn knock(field: &Field, mut sealed: impl FnMut(u64) -> Vec<u8>) -> anyhow::Resul
             None
         },
     );
-    let ratio = gun.heard.bytes as f64 / gun.sent.bytes.max(1) as f64;
+    let ratio = gun.bytes_out_per_byte_in();
     Ok(Found {
         attempts: tries,
-        to_relay: gun.sent,
-        from_relay: gun.heard,
-        observed: format!(
-            "{denied} denied, {let_in} let in, {other} other answers, {ratio:.3} bytes out for a byte in"
-        ),
-        kept: let_in == 0 && other == 0 && denied > 0 && ratio <= 1.0,
+        ..gun.found(
+            format!(
+                "{denied} denied, {let_in} let in, {other} other answers, {ratio:.3} bytes out for a byte in"
+            ),
+            let_in == 0 && other == 0 && denied > 0 && ratio <= 1.0,
+        )
     })
 }

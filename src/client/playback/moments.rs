@@ -50,15 +50,6 @@ impl Moments {
         Some(Due { event, late_us })
     }
 
-    /// Drops those at the front that are of times after `most_us`: no event of this stream can be. Gives how many.
-    pub(super) fn void_beyond(&mut self, most_us: u64) -> usize {
-        let before = self.waiting.len();
-        while self.waiting.front().is_some_and(|event| event.at_us > most_us) {
-            self.waiting.pop_front();
-        }
-        before - self.waiting.len()
-    }
-
     /// Events that wait.
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
@@ -69,39 +60,5 @@ impl Moments {
         let void = self.waiting.len();
         self.waiting.clear();
         void
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    fn event(at_us: u64) -> Event {
-        Event {
-            kind: 0,
-            critical: false,
-            entity: None,
-            at_us,
-            payload: Vec::new(),
-        }
-    }
-
-    /// SPEC PLY7: an event of the stream before, of a time far ahead in this one, holds up nothing; one that is early does wait.
-    #[test]
-    fn ply7_an_event_of_the_stream_before_holds_up_nothing() {
-        let mut moments = Moments::default();
-        for at_us in [1_000_000_000, 2_000_000, 3_000_000] {
-            moments.hold(event(at_us), 8).unwrap();
-        }
-        assert_eq!(moments.poll(Some(2_500_000)), None);
-        assert_eq!(moments.void_beyond(12_000_000), 1);
-        let due = moments.poll(Some(2_500_000)).unwrap();
-        assert_eq!((due.event.at_us, due.late_us), (2_000_000, 500_000));
-        assert_eq!(
-            (moments.void_beyond(12_000_000), moments.poll(Some(2_500_000))),
-            (0, None)
-        );
-        assert_eq!(moments.len(), 1);
     }
 }

@@ -40,9 +40,6 @@ use crate::state::update::Event;
 
 /// Turns of the clock that are kept for a game that fetches none; the oldest goes above.
 const TURNS_MAX: usize = 64;
-/// An event is of its tick, and comes by the stream about when that tick's snapshot does: this far ahead of the newest snapshot
-/// here it is of another stream, microseconds.
-const EVENTS_AHEAD_US: u64 = 10_000_000;
 
 /// An entity of the frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -320,13 +317,8 @@ impl Playback {
         self.moments.hold(event, self.settings.events)
     }
 
-    /// The next event whose time has come. One that is farther ahead of the newest snapshot than any of this stream can be
-    /// came with the stream before, in the same frame: it is void, and holds up nothing.
+    /// The next event whose time has come.
     pub fn poll_due(&mut self) -> Option<Due> {
-        if let Some(newest_us) = self.timeline.latest() {
-            let most_us = newest_us.saturating_add(EVENTS_AHEAD_US);
-            self.statistics.events_void += self.moments.void_beyond(most_us) as u64;
-        }
         self.moments.poll(self.clock.r_us())
     }
 

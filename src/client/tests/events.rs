@@ -107,6 +107,29 @@ fn ply7_waiting_events_do_not_cross_a_new_stream() {
     assert_eq!(client.statistics().events_dropped, 1);
 }
 
+/// SPEC PLY7: events of the old stream that came in the same frame as the new one and were not fetched are void; whoever fetched
+/// them before has them.
+#[test]
+fn ply7_events_nobody_fetched_do_not_cross_a_new_stream() {
+    for fetched in [true, false] {
+        let (mut relay, mut client) = Relay::connected(ClientSettings::default());
+        relay.push_stream(1);
+        relay.push_event(1, None);
+        client.receive(0, &mut relay.messages(0));
+        let before = if fetched {
+            world_events(&mut client)
+        } else {
+            Vec::new()
+        };
+        client.receive(1, &mut relay.new_stream());
+        assert_eq!(before.len(), usize::from(fetched));
+        assert_eq!(world_events(&mut client), [0u16; 0]);
+        let statistics = client.statistics();
+        let counted = (statistics.events_delivered, statistics.events_dropped);
+        assert_eq!(counted, (u64::from(fetched), u64::from(!fetched)));
+    }
+}
+
 /// SPEC PLY7: events of the old stream that are still under way when the new one is shown are not told.
 #[test]
 fn ply7_events_under_way_do_not_cross_a_new_stream() {

@@ -32,42 +32,42 @@ use crate::wire::seal::{Direction, INSECURE_TOKEN_KEY, Opener, Sealer, Secrets};
 use crate::wire::snapshot::{Held, SnapshotHeader};
 use crate::wire::stream::StreamSender;
 
-pub(super) type Table = BTreeMap<Slot, Record>;
-pub(super) type Parts = Vec<Vec<Entry>>;
+pub(crate) type Table = BTreeMap<Slot, Record>;
+pub(crate) type Parts = Vec<Vec<Entry>>;
 
-pub(super) struct Relay {
-    pub(super) schema: Schema,
-    pub(super) layout: Layout,
-    pub(super) sealer: Sealer,
-    pub(super) opener: Opener,
-    pub(super) connection: u64,
-    pub(super) client_nonce: ClientNonce,
-    pub(super) relay_nonce: [u8; 16],
-    pub(super) window: SendWindow<Parts, Table>,
-    pub(super) stream: StreamSender,
-    pub(super) stream_epoch: u32,
-    pub(super) report: Report,
-    pub(super) closed: Option<CloseReason>,
+pub(crate) struct Relay {
+    pub(crate) schema: Schema,
+    pub(crate) layout: Layout,
+    pub(crate) sealer: Sealer,
+    pub(crate) opener: Opener,
+    pub(crate) connection: u64,
+    pub(crate) client_nonce: ClientNonce,
+    pub(crate) relay_nonce: [u8; 16],
+    pub(crate) window: SendWindow<Parts, Table>,
+    pub(crate) stream: StreamSender,
+    pub(crate) stream_epoch: u32,
+    pub(crate) report: Report,
+    pub(crate) closed: Option<CloseReason>,
     /// The inputs of the last Up datagram, with their numbers.
-    pub(super) inputs: Vec<(u32, Vec<u8>)>,
+    pub(crate) inputs: Vec<(u32, Vec<u8>)>,
     /// The camera of the last Up datagram.
-    pub(super) camera: Option<[u32; 3]>,
+    pub(crate) camera: Option<[u32; 3]>,
     /// What it said of a challenge.
-    pub(super) answer: Option<payload::PathToken>,
+    pub(crate) answer: Option<payload::PathToken>,
 }
 
-pub(super) fn source() -> SocketAddr {
+pub(crate) fn source() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 4000))
 }
 
-pub(super) fn digest(table: &Table) -> [u32; 2] {
+pub(crate) fn digest(table: &Table) -> [u32; 2] {
     table
         .values()
         .fold(Digest::EMPTY, |sum, record| sum.plus(Digest::of(record)))
         .0
 }
 
-pub(super) fn applied(base: Option<&Table>, entries: &[Entry]) -> Table {
+pub(crate) fn applied(base: Option<&Table>, entries: &[Entry]) -> Table {
     let mut table = base.cloned().unwrap_or_default();
     for entry in entries {
         match entry.change {
@@ -80,7 +80,7 @@ pub(super) fn applied(base: Option<&Table>, entries: &[Entry]) -> Table {
 }
 
 /// A record of entity `id`, x steps along the first axis, observed at `us`.
-pub(super) fn record(id: u32, x: u32, us: u64) -> Record {
+pub(crate) fn record(id: u32, x: u32, us: u64) -> Record {
     let mut record = Record::born(Entity { id, generation: 0 }, 0, 0);
     record.motion = Some(Motion {
         observed_us: us,
@@ -93,21 +93,21 @@ pub(super) fn record(id: u32, x: u32, us: u64) -> Record {
     record
 }
 
-pub(super) fn complete(slot: Slot, record: Record) -> Entry {
+pub(crate) fn complete(slot: Slot, record: Record) -> Entry {
     Entry {
         slot,
         change: Change::Complete(record),
     }
 }
 
-pub(super) fn update(slot: Slot, record: Record) -> Entry {
+pub(crate) fn update(slot: Slot, record: Record) -> Entry {
     Entry {
         slot,
         change: Change::Update(record),
     }
 }
 
-pub(super) fn remove(slot: Slot, departure: Departure, reason: u8) -> Entry {
+pub(crate) fn remove(slot: Slot, departure: Departure, reason: u8) -> Entry {
     let at_us = if departure == Departure::Destroyed {
         500
     } else {
@@ -124,7 +124,7 @@ pub(super) fn remove(slot: Slot, departure: Departure, reason: u8) -> Entry {
 }
 
 impl Relay {
-    pub(super) fn new(client_nonce: ClientNonce, relay_nonce: [u8; 16], connection: u64) -> Relay {
+    pub(crate) fn new(client_nonce: ClientNonce, relay_nonce: [u8; 16], connection: u64) -> Relay {
         let secrets = Secrets {
             token_key: INSECURE_TOKEN_KEY,
             client_nonce,
@@ -152,7 +152,7 @@ impl Relay {
     }
 
     /// A relay and a client in a session, with the stream known and the first report heard.
-    pub(super) fn connected(settings: ClientSettings) -> (Relay, Client) {
+    pub(crate) fn connected(settings: ClientSettings) -> (Relay, Client) {
         let mut relay = Relay::new([1; 16], [2; 16], 77);
         let mut client = Client::new(settings, [1; 16], 0);
         let mut welcome = relay.welcome();
@@ -174,26 +174,26 @@ impl Relay {
     }
 
     /// A payload of the given blocks, each already encoded, in their order.
-    pub(super) fn payload(now_us: u64, flags: u8, blocks: &[u8]) -> Vec<u8> {
+    pub(crate) fn payload(now_us: u64, flags: u8, blocks: &[u8]) -> Vec<u8> {
         let mut payload = vec![flags];
         payload.put_u16(clock_stamp(now_us));
         payload.put(blocks);
         payload
     }
 
-    pub(super) fn welcome_payload(&self) -> Vec<u8> {
+    pub(crate) fn welcome_payload(&self) -> Vec<u8> {
         let mut block = Vec::new();
         self.welcome_block(&mut block);
         Relay::payload(0, payload::WELCOME, &block)
     }
 
     /// A sealed Welcome datagram with the welcome block.
-    pub(super) fn welcome(&mut self) -> Vec<u8> {
+    pub(crate) fn welcome(&mut self) -> Vec<u8> {
         let payload = self.welcome_payload();
         self.seal_welcome(payload)
     }
 
-    pub(super) fn seal_welcome(&mut self, mut payload: Vec<u8>) -> Vec<u8> {
+    pub(crate) fn seal_welcome(&mut self, mut payload: Vec<u8>) -> Vec<u8> {
         let number = self.sealer.reserve().unwrap();
         let mut datagram = Vec::new();
         let header = WelcomeHeader {
@@ -210,7 +210,7 @@ impl Relay {
     }
 
     /// A sealed Down datagram.
-    pub(super) fn seal(&mut self, mut payload: Vec<u8>) -> Vec<u8> {
+    pub(crate) fn seal(&mut self, mut payload: Vec<u8>) -> Vec<u8> {
         let number = self.sealer.reserve().unwrap();
         let mut datagram = vec![DatagramKind::Down as u8];
         datagram.put_u32(number as u32);
@@ -221,20 +221,20 @@ impl Relay {
     }
 
     /// A Down datagram with the welcome block of a new stream.
-    pub(super) fn new_stream(&mut self) -> Vec<u8> {
+    pub(crate) fn new_stream(&mut self) -> Vec<u8> {
         self.stream_epoch += 1;
         self.window.restart(&mut Vec::new(), &mut Vec::new());
         let payload = self.welcome_payload();
         self.seal(payload)
     }
 
-    pub(super) fn close(&mut self, reason: CloseReason) -> Vec<u8> {
+    pub(crate) fn close(&mut self, reason: CloseReason) -> Vec<u8> {
         let payload = Relay::payload(0, payload::CLOSE, &[reason as u8]);
         self.seal(payload)
     }
 
     /// The header of a snapshot on `base` as things stand; one part.
-    pub(super) fn header(&self, id: u32, base: Option<u32>, server_us: u64) -> SnapshotHeader {
+    pub(crate) fn header(&self, id: u32, base: Option<u32>, server_us: u64) -> SnapshotHeader {
         SnapshotHeader {
             stream_epoch: self.stream_epoch,
             session_epoch: self.window.session_epoch(),
@@ -255,7 +255,7 @@ impl Relay {
     }
 
     /// The body of entries against a table.
-    pub(super) fn body(&self, base: Option<&Table>, entries: &[Entry], server_us: u64) -> Vec<u8> {
+    pub(crate) fn body(&self, base: Option<&Table>, entries: &[Entry], server_us: u64) -> Vec<u8> {
         let mut buffer = vec![0; entries.len() * 128 + 16];
         let mut writer = BitWriter::new(&mut buffer);
         let mut previous = None;
@@ -284,7 +284,7 @@ impl Relay {
     }
 
     /// The payload of one part; the count of the header is filled in.
-    pub(super) fn part(&self, header: &SnapshotHeader, base: Option<&Table>, entries: &[Entry]) -> Vec<u8> {
+    pub(crate) fn part(&self, header: &SnapshotHeader, base: Option<&Table>, entries: &[Entry]) -> Vec<u8> {
         let mut block = Vec::new();
         SnapshotHeader {
             count: entries.len() as u32,
@@ -296,7 +296,7 @@ impl Relay {
     }
 
     /// The table of a snapshot that may be named.
-    pub(super) fn table(&self, id: Tick) -> Table {
+    pub(crate) fn table(&self, id: Tick) -> Table {
         self.window
             .find(id)
             .expect("a base the client reported")
@@ -305,7 +305,7 @@ impl Relay {
     }
 
     /// The payloads of a snapshot's parts, remembered as a candidate.
-    pub(super) fn snapshot(&mut self, header: SnapshotHeader, parts: Parts) -> Vec<Vec<u8>> {
+    pub(crate) fn snapshot(&mut self, header: SnapshotHeader, parts: Parts) -> Vec<Vec<u8>> {
         let base = header.base.map(|id| self.table(id));
         let count = parts.len();
         let payloads = parts.iter().zip(0u8..).map(|(entries, part)| {
@@ -331,7 +331,7 @@ impl Relay {
     }
 
     /// One sealed snapshot of one part.
-    pub(super) fn send(
+    pub(crate) fn send(
         &mut self,
         id: u32,
         base: Option<u32>,
@@ -344,7 +344,7 @@ impl Relay {
     }
 
     /// Opens a commit of these snapshots.
-    pub(super) fn commit(&mut self, ids: &[u32]) {
+    pub(crate) fn commit(&mut self, ids: &[u32]) {
         let held: Vec<Held> = ids
             .iter()
             .map(|id| self.window.find(Tick(*id)).unwrap().held)
@@ -357,7 +357,7 @@ impl Relay {
     }
 
     /// Takes an Up datagram: opens it, reads its report, moves the window. True when the report was current.
-    pub(super) fn hear(&mut self, datagram: &[u8]) -> bool {
+    pub(crate) fn hear(&mut self, datagram: &[u8]) -> bool {
         let mut datagram = datagram.to_vec();
         let (header, sealed) = datagram.split_at_mut(UP_HEADER_BYTES);
         let mut reader = ByteReader::new(header);
@@ -414,7 +414,7 @@ impl Relay {
     }
 
     /// Takes everything the client has to say at `now_us`.
-    pub(super) fn hear_all(&mut self, now_us: u64, client: &mut Client) -> usize {
+    pub(crate) fn hear_all(&mut self, now_us: u64, client: &mut Client) -> usize {
         let (mut out, mut count) = (Vec::new(), 0);
         while client.poll_transmit(now_us, &mut out) {
             self.hear(&out);
@@ -423,11 +423,11 @@ impl Relay {
         count
     }
 
-    pub(super) fn push_event(&mut self, kind: u16, entity: Option<Entity>) {
+    pub(crate) fn push_event(&mut self, kind: u16, entity: Option<Entity>) {
         self.push_event_at(kind, entity, 5);
     }
 
-    pub(super) fn push_event_at(&mut self, kind: u16, entity: Option<Entity>, at_us: u64) {
+    pub(crate) fn push_event_at(&mut self, kind: u16, entity: Option<Entity>, at_us: u64) {
         let event = Event {
             kind,
             critical: false,
@@ -441,26 +441,26 @@ impl Relay {
     }
 
     /// Queues a message to this client.
-    pub(super) fn push_message(&mut self, message: &Message) {
+    pub(crate) fn push_message(&mut self, message: &Message) {
         let mut bytes = Vec::new();
         message.encode(&mut bytes);
         self.stream.push(&bytes).unwrap();
     }
 
     /// A sealed Down datagram that challenges the client's address.
-    pub(super) fn challenge(&mut self, token: payload::PathToken) -> Vec<u8> {
+    pub(crate) fn challenge(&mut self, token: payload::PathToken) -> Vec<u8> {
         self.seal(Relay::payload(0, payload::PATH_CHALLENGE, &token))
     }
 
     /// A sealed Down datagram that acknowledges the inputs before this one.
-    pub(super) fn inputs_ack(&mut self, next: u32) -> Vec<u8> {
+    pub(crate) fn inputs_ack(&mut self, next: u32) -> Vec<u8> {
         let mut block = Vec::new();
         block.put_varint(next);
         self.seal(Relay::payload(0, payload::INPUTS_ACK, &block))
     }
 
     /// The payload of an owner block with this record bits.
-    pub(super) fn owner_payload(
+    pub(crate) fn owner_payload(
         &self,
         stream_epoch: u32,
         tick: u32,
@@ -480,21 +480,21 @@ impl Relay {
     }
 
     /// A sealed Down datagram with the owner's state at a tick.
-    pub(super) fn owner(&mut self, tick: u32, processed: u32, slot: Slot, record: Record) -> Vec<u8> {
+    pub(crate) fn owner(&mut self, tick: u32, processed: u32, slot: Slot, record: Record) -> Vec<u8> {
         let body = self.body(None, &[complete(slot, record)], u64::from(tick) * 1_000);
         let payload = self.owner_payload(self.stream_epoch, tick, processed, &body);
         self.seal(payload)
     }
 
     /// Queues the message that says of which stream the events behind it are.
-    pub(super) fn push_stream(&mut self, epoch: u32) {
+    pub(crate) fn push_stream(&mut self, epoch: u32) {
         let mut bytes = Vec::new();
         Message::Stream(epoch).encode(&mut bytes);
         self.stream.push(&bytes).unwrap();
     }
 
     /// A Down datagram with the messages that are due.
-    pub(super) fn messages(&mut self, now_us: u64) -> Vec<u8> {
+    pub(crate) fn messages(&mut self, now_us: u64) -> Vec<u8> {
         let mut block = Vec::new();
         assert!(self.stream.put_block(now_us, 100_000, 1000, &mut block));
         self.seal(Relay::payload(now_us, payload::MESSAGES, &block))
@@ -502,19 +502,19 @@ impl Relay {
 }
 
 /// The ids held by the client, rising.
-pub(super) fn held(client: &Client) -> Vec<u32> {
+pub(crate) fn held(client: &Client) -> Vec<u32> {
     let mut ids: Vec<u32> = client.tables().map(|(held, _)| held.id.0).collect();
     ids.sort_unstable();
     ids
 }
 
 /// A held table of the client as a map.
-pub(super) fn table_of(client: &Client, id: u32) -> Option<Table> {
+pub(crate) fn table_of(client: &Client, id: u32) -> Option<Table> {
     let view = client.tables().find(|(held, _)| held.id == Tick(id))?.1;
     Some(view.records().collect())
 }
 
 /// The x of an entity on the display.
-pub(super) fn shown_x(client: &Client, slot: Slot) -> Option<u32> {
+pub(crate) fn shown_x(client: &Client, slot: Slot) -> Option<u32> {
     Some(client.display().known(slot)?.record.motion?.position[0])
 }

@@ -17,6 +17,16 @@ fn dies(us: u64, id: u32) -> TickUpdate {
     }
 }
 
+/// A view of ten metres around the first entity.
+fn around_the_first() -> Interest {
+    let mut interest = Interest::new(View {
+        scope: Scope::Owner(Range::new(1_000, 1_000).unwrap()),
+        tags: 1,
+    });
+    interest.assign(Some(Entity { id: 0, generation: 0 }), None);
+    interest
+}
+
 /// SPEC CTL1: who died while the view was narrow is not seen because the view was whole afterwards.
 #[test]
 fn ctl1_who_died_before_the_view_was_whole_is_not_adopted() {
@@ -85,11 +95,7 @@ fn ctl1_who_died_out_of_view_between_two_looks_has_left() {
     let why_of = |x: u32, looked: bool| {
         let (mut world, first) = world(2, Tick(1));
         let mut arena = Arena::new(16);
-        let mut interest = Interest::new(View {
-            scope: Scope::Owner(Range::new(1_000, 1_000).unwrap()),
-            tags: 1,
-        });
-        interest.assign(Some(Entity { id: 0, generation: 0 }), None);
+        let mut interest = around_the_first();
         let mut scratch = Scratch::default();
         arena.publish(Arc::clone(&first));
         interest.update(&first, &arena, &mut scratch);
@@ -164,11 +170,7 @@ fn ctl1_who_left_and_was_left_out_is_not_forgotten() {
 fn ctl3_what_befell_out_of_view_is_not_heard_afterwards() {
     let (mut world, first) = world(2, Tick(1));
     let mut arena = Arena::new(16);
-    let mut interest = Interest::new(View {
-        scope: Scope::Owner(Range::new(1_000, 1_000).unwrap()),
-        tags: 1,
-    });
-    interest.assign(Some(Entity { id: 0, generation: 0 }), None);
+    let mut interest = around_the_first();
     let far = world.advance(Tick(2), &moved(20, [1], 19_000)).unwrap();
     let near = world.advance(Tick(3), &moved(30, [1], 3)).unwrap();
     for frame in [&first, &far, &near] {
@@ -218,11 +220,7 @@ fn an_own_entity_is_found_when_it_comes() {
 fn ctl3_what_befell_in_view_is_heard_though_it_left() {
     let (mut world, first) = world(2, Tick(1));
     let mut arena = Arena::new(16);
-    let mut interest = Interest::new(View {
-        scope: Scope::Owner(Range::new(1_000, 1_000).unwrap()),
-        tags: 1,
-    });
-    interest.assign(Some(Entity { id: 0, generation: 0 }), None);
+    let mut interest = around_the_first();
     let mut scratch = Scratch::default();
     arena.publish(Arc::clone(&first));
     interest.update(&first, &arena, &mut scratch);
@@ -244,12 +242,7 @@ fn ctl3_what_befell_in_view_is_heard_though_it_left() {
 fn ctl1_the_centre_of_a_past_frame_is_where_its_own_entity_was_in_it() {
     use crate::state::update::Spawn;
     let (mut world, first) = world(3, Tick(1));
-    let mut interest = Interest::new(View {
-        scope: Scope::Owner(Range::new(1_000, 1_000).unwrap()),
-        tags: 1,
-    });
-    let own = Entity { id: 0, generation: 0 };
-    interest.assign(Some(own), None);
+    let mut interest = around_the_first();
     let arena = Arena::new(4);
     interest.update(&first, &arena, &mut Scratch::default());
     let second = world.advance(Tick(2), &dies(20, 0)).unwrap();

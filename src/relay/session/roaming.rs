@@ -14,6 +14,8 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use subtle::ConstantTimeEq;
+
 use crate::limits::{
     PROBE_BYTES_FACTOR, PROBE_HOLD_MAX_US, PROBE_HOLD_SPACING_US, PROBE_SPACING_US, PROBES_MAX, TAG_BYTES,
 };
@@ -106,7 +108,7 @@ impl Roaming {
         probe.newest = probe.newest.max(number);
         probe.received += bytes as u64;
         match answer {
-            Some(answer) if is_same(&answer, &probe.token) && probe.newest > here => {
+            Some(answer) if bool::from(answer.ct_eq(&probe.token)) && probe.newest > here => {
                 self.here = probe.newest;
                 (self.probes, self.answered) = ([None; PROBES_MAX], true);
                 return Step::Move;
@@ -171,11 +173,6 @@ impl Roaming {
         let since = self.held_us.filter(|_| !self.answered);
         since.is_some_and(|since| now_us.saturating_sub(since) < wait_us.min(PROBE_HOLD_MAX_US))
     }
-}
-
-/// Compares in a time that does not tell where two differ.
-fn is_same(one: &PathToken, other: &PathToken) -> bool {
-    one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
 
 #[cfg(test)]
