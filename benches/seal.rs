@@ -7,6 +7,7 @@ use std::hint::black_box;
 
 use ackline::net::clock::thread_cpu_ns;
 use ackline::wire::seal::{Direction, Opener, Sealer, Secrets};
+use ackline::wire::version::Agreed;
 use ring::aead::{
     AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
 };
@@ -60,6 +61,7 @@ impl Bench {
             client_nonce: [1; 16],
             relay_nonce: [2; 16],
             connection: 99,
+            agreed: Agreed::NEWEST,
         };
         Bench {
             sealer: secrets.sealer(Direction::Down).expect("a sealer"),

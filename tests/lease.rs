@@ -15,6 +15,7 @@ use ackline::wire::handshake::{WelcomeHeader, put_challenge, put_welcome_header}
 use ackline::wire::payload::{self, Welcome};
 use ackline::wire::report::Report;
 use ackline::wire::seal::{Direction, INSECURE_TOKEN_KEY, Secrets};
+use ackline::wire::version::{Agreed, PROTOCOL_VERSION};
 use pair_harness::liar::Liar;
 use pair_harness::lies::never_acknowledges;
 use pair_harness::stage::{Guest, Stage};
@@ -42,7 +43,7 @@ fn win9_a_client_takes_the_lease_that_the_relay_names() {
         let mut bytes = Vec::new();
         assert!(client.poll_transmit(0, &mut bytes), "a Request");
         bytes.clear();
-        put_challenge(&mut bytes, &nonce, &Default::default());
+        put_challenge(&mut bytes, PROTOCOL_VERSION, &nonce, &Default::default());
         assert_eq!(client.receive(0, &mut bytes), Received::Challenged);
         let header = WelcomeHeader {
             connection: 5,
@@ -55,6 +56,7 @@ fn win9_a_client_takes_the_lease_that_the_relay_names() {
             client_nonce: nonce,
             relay_nonce: header.relay_nonce,
             connection: header.connection,
+            agreed: Agreed::NEWEST,
         };
         let mut sealer = secrets.sealer(Direction::Down).unwrap();
         let number = sealer.reserve().unwrap();

@@ -16,7 +16,8 @@ use ackline::state::entity::Entity;
 use ackline::state::view::{Range, Scope, View};
 use ackline::token::{Grant, Secret, TokenKey, TokenKeys, open};
 use ackline::wire::bytes::{ByteReader, ByteWriter};
-use ackline::wire::handshake::{self, CookieKey, Denial, WelcomeHeader};
+use ackline::wire::cookie::CookieKey;
+use ackline::wire::handshake::{self, Denial, WelcomeHeader};
 use ackline::wire::input::{InputsBlock, put_inputs};
 use ackline::wire::owner::OwnerBlock;
 use ackline::wire::payload::{self, CloseReason, Welcome};
@@ -24,6 +25,7 @@ use ackline::wire::report::{HeldList, RefuseReason, Report};
 use ackline::wire::seal::{Direction, Secrets};
 use ackline::wire::snapshot::{Commit, Held, SnapshotHeader};
 use ackline::wire::stream::StreamSender;
+use ackline::wire::version::{Agreed, PROTOCOL_VERSION};
 
 fn documented() -> BTreeMap<String, Vec<u8>> {
     let text = include_str!("../docs/PROTOCOL.md");
@@ -191,6 +193,7 @@ fn paths(all: &mut BTreeMap<&'static str, Vec<u8>>) {
         client_nonce: CLIENT_NONCE,
         relay_nonce: RELAY_NONCE,
         connection: CONNECTION,
+        agreed: Agreed::NEWEST,
     };
     let mut sealer = secrets.sealer(Direction::Down).unwrap();
     assert_eq!(sealer.reserve(), Some(0), "the Welcome's");
@@ -210,23 +213,37 @@ fn paths(all: &mut BTreeMap<&'static str, Vec<u8>>) {
     all.insert("path-answer-payload", answer);
 }
 
+/// A whole datagram of a client that leaves.
+fn leave(secrets: &Secrets) -> Vec<u8> {
+    let mut sealer = secrets.sealer(Direction::Up).unwrap();
+    let number = sealer.reserve().unwrap();
+    let mut up = vec![handshake::DatagramKind::Up as u8];
+    up.put_u64(CONNECTION);
+    up.put_u32(0);
+    let mut sealed = vec![payload::CLOSE, CloseReason::Left as u8];
+    let tag = sealer.seal(number, &up, &mut sealed).unwrap();
+    up.extend(sealed);
+    up.extend(tag);
+    up
+}
+
 fn built() -> BTreeMap<&'static str, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut bytes = Vec::new();
-    handshake::put_request(&mut bytes, &CLIENT_NONCE);
+    handshake::put_request(&mut bytes, PROTOCOL_VERSION, &CLIENT_NONCE);
     all.insert("request", bytes.clone());
 
     let source = "192.0.2.7:40000".parse().unwrap();
     let cookie = CookieKey::new(&[7; 32]).cookie(65_000_000, source, &CLIENT_NONCE);
     bytes = Vec::new();
-    handshake::put_challenge(&mut bytes, &CLIENT_NONCE, &cookie);
+    handshake::put_challenge(&mut bytes, PROTOCOL_VERSION, &CLIENT_NONCE, &cookie);
     all.insert("challenge", bytes.clone());
 
-    handshake::put_response(&mut bytes, &CLIENT_NONCE, &cookie, b"");
+    handshake::put_response(&mut bytes, PROTOCOL_VERSION, &CLIENT_NONCE, &cookie, b"");
     all.insert("response", bytes.clone());
 
     bytes = Vec::new();
-    handshake::put_denied(&mut bytes, &CLIENT_NONCE, Denial::Full);
+    handshake::put_denied(&mut bytes, PROTOCOL_VERSION, &CLIENT_NONCE, Denial::Full);
     all.insert("denied", bytes);
 
     // A whole sealed datagram each way.
@@ -235,6 +252,7 @@ fn built() -> BTreeMap<&'static str, Vec<u8>> {
         client_nonce: CLIENT_NONCE,
         relay_nonce: RELAY_NONCE,
         connection: CONNECTION,
+        agreed: Agreed::NEWEST,
     };
     let mut sealer = secrets.sealer(Direction::Down).unwrap();
     let number = sealer.reserve().unwrap();
@@ -261,16 +279,18 @@ fn built() -> BTreeMap<&'static str, Vec<u8>> {
     welcome.extend(tag);
     all.insert("welcome", welcome);
 
-    let mut sealer = secrets.sealer(Direction::Up).unwrap();
-    let number = sealer.reserve().unwrap();
-    let mut up = vec![handshake::DatagramKind::Up as u8];
-    up.put_u64(CONNECTION);
-    up.put_u32(0);
-    let mut sealed = vec![payload::CLOSE, CloseReason::Left as u8];
-    let tag = sealer.seal(number, &up, &mut sealed).unwrap();
-    up.extend(sealed);
-    up.extend(tag);
-    all.insert("leave", up);
+    all.insert("leave", leave(&secrets));
+    let old = Agreed {
+        version: PROTOCOL_VERSION - 1,
+        offered: PROTOCOL_VERSION,
+    };
+    all.insert(
+        "leave-of-version-2",
+        leave(&Secrets {
+            agreed: old,
+            ..secrets
+        }),
+    );
 
     let mut bytes = Vec::new();
     header().encode(&mut bytes);

@@ -13,6 +13,7 @@ use ackline::relay::outbox::{Outbox, Path};
 use ackline::relay::shard::{Shard, ShardLimits, ShardSettings};
 use ackline::state::view::View;
 use ackline::wire::handshake::{COOKIE_BYTES, put_request, put_response};
+use ackline::wire::version::{PROTOCOL_VERSION, Versions};
 use calls::{Calls, calls};
 
 #[global_allocator]
@@ -61,6 +62,7 @@ fn threats_1_16_strangers_take_no_memory() {
             egress_bytes_per_s: None,
             view: View::WHOLE,
             gate: None,
+            versions: Versions::SPOKEN,
             limits: ShardLimits {
                 limits,
                 shards: 1,
@@ -76,8 +78,14 @@ fn threats_1_16_strangers_take_no_memory() {
             bytes: 0,
         };
         let (mut request, mut response) = (Vec::new(), Vec::new());
-        put_request(&mut request, &[7; 16]);
-        put_response(&mut response, &[7; 16], &[3; COOKIE_BYTES], &[9; 200]);
+        put_request(&mut request, PROTOCOL_VERSION, &[7; 16]);
+        put_response(
+            &mut response,
+            PROTOCOL_VERSION,
+            &[7; 16],
+            &[3; COOKIE_BYTES],
+            &[9; 200],
+        );
         let mut up = vec![0x20; 60];
         let mut room = vec![0; 1_200];
         let (mut came, before) = (0, calls());

@@ -22,6 +22,7 @@ use ackline::wire::payload::{self, Welcome};
 use ackline::wire::report::Report;
 use ackline::wire::seal::{Direction, INSECURE_TOKEN_KEY, Opener, Sealer, Secrets};
 use ackline::wire::snapshot::SnapshotHeader;
+use ackline::wire::version::{Agreed, PROTOCOL_VERSION};
 
 use super::client_datagram::{fingerprint, replica_fingerprint};
 use super::records::{self, Table};
@@ -77,10 +78,11 @@ impl Play {
             client_nonce: NONCE,
             relay_nonce: RELAY_NONCE,
             connection: 77,
+            agreed: Agreed::NEWEST,
         };
         let (mut out, mut answer) = (Vec::new(), Vec::new());
         assert!(client.poll_transmit(1_000_000, &mut out));
-        put_challenge(&mut answer, &NONCE, &[3; COOKIE_BYTES]);
+        put_challenge(&mut answer, PROTOCOL_VERSION, &NONCE, &[3; COOKIE_BYTES]);
         assert_eq!(client.receive(1_000_000, &mut answer), Received::Challenged);
         assert!(client.poll_transmit(1_000_000, &mut out));
         let second = if tape.one_in(2) {

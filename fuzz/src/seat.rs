@@ -8,6 +8,7 @@ use ackline::wire::handshake::{
     read_welcome_header,
 };
 use ackline::wire::seal::{Direction, INSECURE_TOKEN_KEY, Opener, Sealer, Secrets};
+use ackline::wire::version::{Agreed, PROTOCOL_VERSION};
 
 use super::stage::Stage;
 
@@ -23,12 +24,12 @@ impl Seat {
     /// A handshake with the stage's relay.
     pub fn join(stage: &mut Stage, path: Path, nonce: [u8; 16]) -> Seat {
         let mut bytes = Vec::new();
-        put_request(&mut bytes, &nonce);
+        put_request(&mut bytes, PROTOCOL_VERSION, &nonce);
         assert_eq!(stage.receive(path, &mut bytes), Receipt::Taken);
         let (_, challenge) = stage.mail.pop().expect("a challenge");
         let (_, echo, cookie) = read_challenge(&challenge[1..]).expect("a challenge");
         assert_eq!(echo, nonce);
-        put_response(&mut bytes, &nonce, &cookie, &[]);
+        put_response(&mut bytes, PROTOCOL_VERSION, &nonce, &cookie, &[]);
         assert_eq!(stage.receive(path, &mut bytes), Receipt::Taken);
         let (_, mut welcome) = stage.mail.pop().expect("a welcome");
         let header = read_welcome_header(&mut ByteReader::new(&welcome)).expect("a welcome");
@@ -37,6 +38,7 @@ impl Seat {
             client_nonce: nonce,
             relay_nonce: header.relay_nonce,
             connection: header.connection,
+            agreed: Agreed::NEWEST,
         };
         let mut seat = Seat {
             path,

@@ -20,6 +20,7 @@ use ackline::state::update::{Despawn, Event, ExtraUpdate, Observation, Spawn, Ti
 use ackline::state::world::World;
 
 use super::tape::Tape;
+use ackline::wire::version::Versions;
 
 /// The tick period of the stage's world.
 pub const PERIOD_US: u64 = 50_000;
@@ -91,6 +92,7 @@ impl Stage {
             sessions_max: 3,
             budget: Budget::default(),
             gate: None,
+            versions: Versions::SPOKEN,
             limits: Default::default(),
             cookie_secret: [1; 32],
             seed: [2; 32],

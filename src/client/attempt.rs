@@ -12,6 +12,7 @@
 
 use super::settings::ClientSettings;
 use crate::wire::handshake::{ClientNonce, Cookie, put_request, put_response};
+use crate::wire::version::Agreed;
 
 /// How long one cookie is tried; the relay takes it for 30 s at least.
 const COOKIE_WITHIN_US: u64 = 5_000_000;
@@ -21,6 +22,8 @@ const COOKIE_WITHIN_US: u64 = 5_000_000;
 pub(super) struct Attempt {
     began_us: u64,
     cookie: Option<(Cookie, u64)>,
+    /// What the newest challenge made of both ends' versions.
+    agreed: Agreed,
     next_us: u64,
     wait_us: u64,
     tries: u32,
@@ -31,19 +34,32 @@ impl Attempt {
         Attempt {
             began_us: now_us,
             cookie: None,
+            agreed: settings.versions.choose(settings.versions.highest()),
             next_us: now_us,
             wait_us: settings.retry_first_us,
             tries: 0,
         }
     }
 
-    /// Takes a challenge's cookie. The first one is answered at once, a later one replaces it silently, so that
+    /// Takes a challenge: its cookie, and the highest version that the relay offers. The first one is answered at once, a later one replaces it silently, so that
     /// doubled challenges make no traffic.
-    pub(super) fn challenged(&mut self, settings: &ClientSettings, cookie: Cookie, now_us: u64) {
+    pub(super) fn challenged(
+        &mut self,
+        settings: &ClientSettings,
+        cookie: Cookie,
+        offered: u16,
+        now_us: u64,
+    ) {
         if self.cookie.is_none() {
             (self.next_us, self.wait_us, self.tries) = (now_us, settings.retry_first_us, 0);
         }
         self.cookie = Some((cookie, now_us));
+        self.agreed = settings.versions.choose(offered);
+    }
+
+    /// What a session that begins now speaks.
+    pub(super) fn agreed(&self) -> Agreed {
+        self.agreed
     }
 
     /// True once a Response is being sent.
@@ -84,8 +100,8 @@ impl Attempt {
             (self.wait_us, self.tries) = (settings.retry_first_us, 0);
         }
         match &self.cookie {
-            Some((cookie, _)) => put_response(out, nonce, cookie, &settings.token),
-            None => put_request(out, nonce),
+            Some((cookie, _)) => put_response(out, self.agreed.version, nonce, cookie, &settings.token),
+            None => put_request(out, settings.versions.highest(), nonce),
         }
         self.next_us = now_us.saturating_add(self.wait_us);
         self.tries = self.tries.saturating_add(1);
@@ -130,8 +146,8 @@ mod tests {
                 .windows(2)
                 .all(|pair| pair[1].0 - pair[0].0 <= settings.retry_most_us)
         );
-        attempt.challenged(&settings, [7; COOKIE_BYTES], 3_000_000);
-        attempt.challenged(&settings, [8; COOKIE_BYTES], 3_000_001);
+        attempt.challenged(&settings, [7; COOKIE_BYTES], 3, 3_000_000);
+        attempt.challenged(&settings, [8; COOKIE_BYTES], 3, 3_000_001);
         let times = sent(&mut attempt, &settings, 60_000_000);
         assert_eq!(times[0], (3_000_000, DatagramKind::Response as u8));
         let asked = times

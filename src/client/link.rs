@@ -10,16 +10,21 @@
     clippy::panic
 )]
 
+use super::rhythm::Rhythm;
 use super::settings::ClientSettings;
+use crate::limits::{DATAGRAM_MAX, TAG_BYTES};
 use crate::wire::bytes::ByteWriter;
 use crate::wire::handshake::{ClientNonce, DatagramKind, UP_HEADER_BYTES, WelcomeHeader};
-use crate::wire::payload::PathToken;
+use crate::wire::payload::{self, PathToken};
 use crate::wire::report::Report;
 use crate::wire::seal::{Direction, OpenError, Opener, Sealer, Secrets};
+use crate::wire::version::Agreed;
 
 /// A session's link.
 pub(super) struct Link {
     connection: u64,
+    agreed: Agreed,
+    rhythm: Rhythm,
     relay_nonce: [u8; 16],
     sealer: Sealer,
     opener: Opener,
@@ -50,6 +55,7 @@ impl Link {
         token_key: &[u8; 32],
         client_nonce: &ClientNonce,
         header: &WelcomeHeader,
+        agreed: Agreed,
         now_us: u64,
     ) -> Option<Link> {
         let secrets = Secrets {
@@ -57,9 +63,12 @@ impl Link {
             client_nonce: *client_nonce,
             relay_nonce: header.relay_nonce,
             connection: header.connection,
+            agreed,
         };
         Some(Link {
             connection: header.connection,
+            agreed,
+            rhythm: Rhythm::new(now_us),
             relay_nonce: header.relay_nonce,
             sealer: secrets.sealer(Direction::Up)?,
             opener: secrets.opener(Direction::Down)?,
@@ -118,6 +127,32 @@ impl Link {
     /// The relay wants to know that the client receives here: that is said at once (THREATS 89).
     pub(super) fn note_challenge(&mut self, challenge: PathToken) {
         self.answer = Some(challenge);
+        self.rhythm.note_challenge();
+    }
+
+    /// A newer snapshot came.
+    pub(super) fn note_snapshot(&mut self, now_us: u64) {
+        self.rhythm.note_snapshot(now_us);
+    }
+
+    /// From when on the next datagram is padded, since a snapshot is missed.
+    fn pads_at(&self) -> Option<u64> {
+        self.rhythm
+            .pads_at(self.heard_us)
+            .filter(|_| self.agreed.is_bound())
+    }
+
+    /// Pads the datagram that is being written to the full size, if a snapshot is missed.
+    pub(super) fn pad(&mut self, now_us: u64, out: &mut Vec<u8>) {
+        let whole = DATAGRAM_MAX - TAG_BYTES;
+        if out.len() < whole
+            && self.pads_at().is_some_and(|at_us| now_us >= at_us)
+            && let Some(flags) = out.get_mut(UP_HEADER_BYTES)
+        {
+            *flags |= payload::PADDING;
+            out.resize(whole, 0);
+            self.rhythm.note_padded(now_us);
+        }
     }
 
     /// The answer to the newest challenge, once.
@@ -140,8 +175,8 @@ impl Link {
         self.heard_us.saturating_add(idle_us)
     }
 
-    /// When to speak next: at once to answer a challenge; news or an input, but not too soon after the last time; or the
-    /// keepalive (SPEC DEC8).
+    /// When to speak next: at once to answer a challenge; news or an input, but not too soon after the last time; when a snapshot
+    /// is missed; or the keepalive (SPEC DEC8).
     pub(super) fn speak_at(&self, settings: &ClientSettings) -> u64 {
         let Some(sent) = self.sent_us.filter(|_| self.answer.is_none()) else {
             return 0;
@@ -153,6 +188,9 @@ impl Link {
         }
         if self.input_waits {
             at_us = at_us.min(after(settings.input_gap_us));
+        }
+        if let Some(pads_us) = self.pads_at() {
+            at_us = at_us.min(pads_us.max(after(settings.report_gap_us)));
         }
         at_us
     }
@@ -213,7 +251,8 @@ impl Link {
                 self.received,
                 self.received_count,
                 self.news_us,
-                self.answer
+                self.answer,
+                self.rhythm
             )
         )
     }

@@ -30,6 +30,7 @@ mod attempt;
 mod down;
 mod draft;
 mod link;
+mod rhythm;
 mod store;
 
 #[cfg(test)]

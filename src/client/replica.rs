@@ -101,6 +101,8 @@ impl NewestSnapshot {
 pub(super) struct Taken {
     pub(super) shown: bool,
     pub(super) stored: bool,
+    /// It is of a snapshot newer than any before.
+    pub(super) newer: bool,
     /// First complete view of this session epoch.
     pub(super) completed_view: bool,
     /// The upstream's state changed.
@@ -351,6 +353,7 @@ impl Replica {
         Taken {
             shown: current || !self.display.changes().is_empty(),
             stored: admission.is_stored(),
+            newer,
             completed_view,
             stale,
         }

@@ -175,14 +175,14 @@ impl Client {
     }
 
     fn challenge(&mut self, now_us: u64, rest: &[u8]) -> Result<Received, Refusal> {
-        let (_, echo, cookie) = read_challenge(rest).map_err(|_| Refusal::MalformedHeader)?;
+        let (offered, echo, cookie) = read_challenge(rest).map_err(|_| Refusal::MalformedHeader)?;
         if echo != self.nonce {
             return Err(Refusal::OtherAttempt);
         }
         let Phase::Handshake(attempt) = &mut self.phase else {
             return Err(Refusal::Unexpected);
         };
-        attempt.challenged(&self.settings, cookie, now_us);
+        attempt.challenged(&self.settings, cookie, offered, now_us);
         Ok(Received::Challenged)
     }
 
@@ -208,14 +208,18 @@ impl Client {
         if header.client_nonce != self.nonce {
             return Err(Refusal::OtherAttempt);
         }
-        if let Phase::Connected(link) = &mut self.phase {
-            if !link.is_of(&header) {
-                return Err(Refusal::Unexpected);
+        let agreed = match &mut self.phase {
+            Phase::Connected(link) => {
+                if !link.is_of(&header) {
+                    return Err(Refusal::Unexpected);
+                }
+                let (number, payload) = link.open(header.number, clear, sealed)?;
+                return self.opened(now_us, number, payload);
             }
-            let (number, payload) = link.open(header.number, clear, sealed)?;
-            return self.opened(now_us, number, payload);
-        }
-        let link = Link::new(&self.settings.token_key, &self.nonce, &header, now_us);
+            Phase::Handshake(attempt) => attempt.agreed(),
+            Phase::Leaving { .. } | Phase::Closed(_) => return Err(Refusal::SessionOver),
+        };
+        let link = Link::new(&self.settings.token_key, &self.nonce, &header, agreed, now_us);
         let mut link = Box::new(link.ok_or(Refusal::Forged)?);
         let (number, payload) = link.open(header.number, clear, sealed)?;
         let opened = self.read(payload)?;
@@ -360,6 +364,9 @@ impl Client {
     fn take(&mut self, now_us: u64, header: &SnapshotHeader, admission: &Admission) -> Received {
         let hold_back_us = self.settings.hold_back_us;
         let taken = self.replica.take(header, admission, now_us, &mut self.statistics);
+        if let (true, Phase::Connected(link)) = (taken.newer, &mut self.phase) {
+            link.note_snapshot(now_us);
+        }
         if taken.completed_view {
             self.inbox.tell(ClientEvent::ViewComplete);
         }

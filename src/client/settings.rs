@@ -3,6 +3,7 @@
 use crate::token::ConnectToken;
 use crate::window::WindowLimits;
 use crate::wire::seal::INSECURE_TOKEN_KEY;
+use crate::wire::version::Versions;
 
 /// Settings of one [`Client`](super::session::Client).
 #[derive(Clone, Debug)]
@@ -12,6 +13,8 @@ pub struct ClientSettings {
     pub token: Vec<u8>,
     /// The key that belongs to the token; the public [`INSECURE_TOKEN_KEY`] in insecure mode.
     pub token_key: [u8; 32],
+    /// Versions of the protocol to speak: this crate's and the one before.
+    pub versions: Versions,
     /// Sizes of the baseline window.
     pub limits: WindowLimits,
     /// Wait before a Request or Response is sent again for the first time.
@@ -51,6 +54,7 @@ impl Default for ClientSettings {
         ClientSettings {
             token: Vec::new(),
             token_key: INSECURE_TOKEN_KEY,
+            versions: Versions::SPOKEN,
             limits: WindowLimits::default(),
             retry_first_us: 100_000,
             quick_tries: 10,

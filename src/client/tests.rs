@@ -13,3 +13,4 @@ mod player;
 pub(crate) mod relay;
 mod tables;
 mod threats;
+mod versions;

@@ -34,6 +34,7 @@ use crate::net::waker::Waker;
 use crate::relay::admission::Census;
 use crate::relay::gate::{Gate, Whereabouts};
 use crate::relay::shard::{Shard, ShardLimits, ShardSettings};
+use crate::wire::version::Versions;
 
 /// A running relay. Dropping it stops it.
 pub struct RelayHandle {
@@ -338,6 +339,7 @@ impl Builder {
             sessions_max: self.settings.sessions_max.div_ceil(self.settings.shards),
             budget: self.settings.budget(),
             gate: self.gate.clone(),
+            versions: Versions::SPOKEN,
             limits: ShardLimits {
                 limits: self.settings.limits,
                 shards: self.settings.shards,

@@ -20,8 +20,10 @@ use super::session::Session;
 pub struct Blocks<'a> {
     /// The session ends.
     pub close: Option<CloseReason>,
-    /// A challenge to where the client may be: the datagram goes there, and holds nothing else.
-    pub challenge: Option<(Path, PathToken)>,
+    /// Where the client may be: the datagram goes there, instead of where it is.
+    pub to: Option<Path>,
+    /// A challenge, and nothing else.
+    pub challenge: Option<PathToken>,
     /// What the client must know of its stream.
     pub welcome: Option<Welcome<'a>>,
     /// The state of its own entity, where there is room.
@@ -64,7 +66,7 @@ pub fn compose(
     stopwatch: fn() -> u64,
     outbox: &mut impl Outbox,
 ) -> Option<Composed> {
-    let path = blocks.challenge.map_or(session.path, |(path, _)| path);
+    let path = blocks.to.unwrap_or(session.path);
     let buffer = outbox.reserve()?.get_mut(..DATAGRAM_MAX)?;
     let number = session.sealer.reserve()?;
     #[allow(clippy::cast_possible_truncation)]
@@ -105,7 +107,7 @@ pub fn compose(
     rest.get_mut(length..length + TAG_BYTES)?.copy_from_slice(&tag);
     let bytes = header_bytes + length + TAG_BYTES;
     outbox.commit(bytes, path);
-    if blocks.challenge.is_none() {
+    if blocks.to.is_none() {
         session.sent_us = now_us;
     }
     session.bytes_sent += bytes as u64;
@@ -140,7 +142,7 @@ fn write_blocks(
         flags |= payload::CLOSE;
         writer.put_u8(reason as u8);
     }
-    if let Some((_, challenge)) = &blocks.challenge {
+    if let Some(challenge) = &blocks.challenge {
         flags |= payload::PATH_CHALLENGE;
         writer.put(challenge);
     }

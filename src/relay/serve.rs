@@ -16,9 +16,9 @@ use super::bodies::{Bodies, full_mask};
 use super::compose::{Blocks, Outer, compose};
 use super::counters::{Counters, Withheld};
 use super::kitchen::{Dish, Kitchen};
-use super::outbox::Outbox;
+use super::outbox::{Outbox, Path};
 use super::priority::Urgency;
-use super::session::{OwnerRecord, Session};
+use super::session::{OwnerRecord, Session, Way};
 
 /// What the shard leaves of a session's turn and rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +102,10 @@ pub fn serve(
         return false;
     }
     let sending = Sending {
+        to: match session.roaming.way(now_us, session.round_trip_us) {
+            Way::There(path, bytes) => Some((path, bytes)),
+            Way::Here | Way::Wait => None,
+        },
         base,
         base_complete,
         begun: (kitchen.stopwatch)(),
@@ -151,7 +155,7 @@ fn reason_to_wait(session: &Session, frame: &Frame, turn: Turn, now_us: u64) -> 
     if !session.pace.allows(now_us.saturating_sub(session.snapshot_us)) {
         return Some(Withheld::Behind);
     }
-    if session.roaming.holds(now_us, session.round_trip_us) {
+    if session.roaming.way(now_us, session.round_trip_us) == Way::Wait {
         return Some(Withheld::Moving);
     }
     if !turn.serves {
@@ -165,6 +169,8 @@ fn reason_to_wait(session: &Session, frame: &Frame, turn: Turn, now_us: u64) -> 
 
 /// One snapshot on its way.
 struct Sending {
+    /// Where the client may be, if it goes there, and the most bytes that may.
+    to: Option<(Path, usize)>,
     base: Option<Held>,
     base_complete: bool,
     /// Reading of the stopwatch when it began to be made.
@@ -202,7 +208,8 @@ impl Sending {
         let needed = bodies.parts().len();
         // Parts are of similar size: what the budget holds, at least one.
         let affordable = session.purse.bytes().div_ceil(DATAGRAM_MAX);
-        let parts = needed.min(affordable.max(1)).min(PARTS_PER_TICK);
+        let trusted = self.to.map_or(PARTS_PER_TICK, |(_, bytes)| bytes / DATAGRAM_MAX);
+        let parts = needed.min(affordable).min(trusted).clamp(1, PARTS_PER_TICK);
         session.player.squeezed |= parts < needed && session.whole;
         let served = Served {
             bodies,
@@ -235,7 +242,8 @@ impl Sending {
         let table = self.base.and_then(|base| session.window.find(base.id));
         let table = table.map(|held| &held.table);
         interest.forget_left_by(table, frame);
-        let bytes = session.purse.bytes();
+        let trusted = self.to.map_or(usize::MAX, |(_, bytes)| bytes);
+        let bytes = session.purse.bytes().min(trusted);
         let waiting = session.stream.due_bytes(now_us, session.resend_us());
         let urgency = Urgency::new(&frame.schema, session.round_trip_us);
         let owner_slot = interest.owner_slot();
@@ -326,6 +334,7 @@ impl Sending {
                 messages: last,
                 owner: block,
                 limit: served.limit.map(|limit| limit.saturating_sub(bytes)),
+                to: self.to.map(|(path, _)| path),
                 snapshot: Some((&header, served.bodies.body(part))),
                 ..Blocks::default()
             };
@@ -338,6 +347,9 @@ impl Sending {
             {
                 session.note_owner_said(owner, now_us);
                 counters.owner_states += 1;
+            }
+            if let Some((path, _)) = self.to {
+                session.roaming.spend(path, composed.bytes);
             }
             bytes += composed.bytes;
             seal_ns += composed.seal_ns;

@@ -22,6 +22,7 @@ use crate::wire::report::{RefuseReason, Report};
 use crate::wire::seal::{Opener, Sealer};
 use crate::wire::snapshot::Held;
 use crate::wire::stream::{StreamFull, StreamSender};
+use crate::wire::version::Agreed;
 
 use super::arena::Arena;
 use super::bodies::Contents;
@@ -39,7 +40,7 @@ mod roaming;
 mod upload;
 
 pub use player::{OwnerRecord, Player};
-pub use roaming::{Arrival, Roaming, Step};
+pub use roaming::{Arrival, Roaming, Step, Way};
 pub use upload::Upload;
 
 /// Bytes of an `Arc`'s two counters.
@@ -67,6 +68,8 @@ pub struct Session {
     pub client_nonce: [u8; 16],
     /// The relay's randomness.
     pub relay_nonce: [u8; 16],
+    /// What it speaks with its relay.
+    pub agreed: Agreed,
     /// Seals what goes down.
     pub sealer: Sealer,
     /// Opens what comes up.
@@ -156,6 +159,8 @@ pub struct Opening {
     pub client_nonce: [u8; 16],
     /// The relay's randomness.
     pub relay_nonce: [u8; 16],
+    /// What was agreed on.
+    pub agreed: Agreed,
     /// Seals what goes down.
     pub sealer: Sealer,
     /// Opens what comes up.
@@ -206,6 +211,7 @@ impl Session {
             source: opening.path.remote,
             client_nonce: opening.client_nonce,
             relay_nonce: opening.relay_nonce,
+            agreed: opening.agreed,
             sealer: opening.sealer,
             opener: opening.opener,
             window: SendWindow::new(WindowLimits::default()),
@@ -282,9 +288,7 @@ impl Session {
     /// [`ReadError`] when the payload is malformed; nothing of it is taken then.
     pub fn receive(&mut self, bytes: &[u8], hearing: &mut Hearing<'_>) -> Result<Received, ReadError> {
         let mut reader = ByteReader::new(bytes);
-        let known =
-            payload::CLOSE | payload::REPORT | payload::INPUTS | payload::CAMERA | payload::PATH_ANSWER;
-        let flags = payload::flags(&mut reader, known)?;
+        let flags = payload::flags(&mut reader, payload::up_flags(self.agreed))?;
         let mut received = Received::Keepalive;
         if flags & payload::CLOSE != 0 {
             let reason = CloseReason::from_code(reader.u8()?).ok_or(ReadError::OutOfRange)?;
@@ -305,6 +309,9 @@ impl Session {
             0 => None,
             _ => Some(reader.array()?),
         };
+        if flags & payload::PADDING != 0 {
+            payload::read_padding(&mut reader)?;
+        }
         reader.end()?;
         hearing.answer = answer;
         if flags & payload::REPORT != 0 {

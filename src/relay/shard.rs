@@ -17,9 +17,10 @@ use crate::state::Frame;
 use crate::state::player::{ClientId, PlayerEvent};
 use crate::state::view::View;
 use crate::window::send::RestartReason;
-use crate::wire::handshake::CookieKey;
+use crate::wire::cookie::CookieKey;
 use crate::wire::payload::CloseReason;
 use crate::wire::report::Report;
+use crate::wire::version::Versions;
 
 mod due;
 mod handshake;
@@ -59,6 +60,8 @@ pub struct ShardSettings {
     pub view: View,
     /// Who is let in; `None`: whoever asks, in insecure mode.
     pub gate: Option<Arc<Gate>>,
+    /// Versions of the protocol that it speaks.
+    pub versions: Versions,
     /// What strangers and clients may make it do.
     pub limits: ShardLimits,
     /// Secret of the cookies: the same in every shard, since any of them may get the response.
@@ -425,6 +428,13 @@ impl Shard {
     pub(super) fn skip_numbers(&mut self, to: u64) {
         for session in self.sessions.iter_mut().flatten() {
             session.sealer.skip_to(to);
+        }
+    }
+
+    /// Counts a number of every session as heard.
+    pub(super) fn skip_heard(&mut self, number: u64) {
+        for session in self.sessions.iter_mut().flatten() {
+            session.opener.skip_to(number);
         }
     }
 }

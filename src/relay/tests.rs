@@ -3,11 +3,13 @@
 
 mod gate;
 mod limits;
+mod nonces;
 mod numbers;
 mod pace;
 mod peer;
 mod protocol;
 mod roaming;
 mod turns;
+mod versions;
 mod views;
 mod window;

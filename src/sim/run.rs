@@ -24,6 +24,7 @@ use crate::state::Frame;
 use crate::state::frame::Place;
 use crate::state::player::PlayerEvent;
 use crate::state::view::View;
+use crate::wire::version::Versions;
 
 /// Time between two rounds of the relay's timers, microseconds.
 const TIMERS_US: u64 = 20_000;
@@ -105,6 +106,7 @@ impl Run {
             sessions_max: 64 * scenario.clients.len(),
             budget,
             gate: None,
+            versions: Versions::SPOKEN,
             limits: Default::default(),
             cookie_secret: dice.bytes(),
             seed: dice.bytes(),

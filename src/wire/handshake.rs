@@ -11,24 +11,16 @@
     clippy::panic
 )]
 
-use std::net::{IpAddr, SocketAddr};
-
-use ring::hmac;
-
 use super::bytes::{ByteReader, ByteWriter, ReadError};
 
 /// First bytes of Request and Response.
 pub const MAGIC: [u8; 4] = *b"ACKL";
-/// The version of the protocol this crate speaks.
-pub const PROTOCOL_VERSION: u16 = 2;
 /// Bytes of a Request, padding included. Longer than every answer to it (THREATS D9).
 pub const REQUEST_BYTES: usize = 256;
 /// Bytes of a connect token a Response may carry.
 pub const TOKEN_BYTES_MAX: usize = 896;
 /// Bytes of a cookie.
 pub const COOKIE_BYTES: usize = 24;
-/// How long a cookie secret is used, in microseconds; a cookie outlives at most two.
-pub const COOKIE_PERIOD_US: u64 = 30_000_000;
 
 /// First byte of every datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +105,7 @@ pub type Cookie = [u8; COOKIE_BYTES];
 /// A Response: what a relay decides a session on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response<'a> {
-    /// Protocol version the client wants to speak.
+    /// Protocol version the client has chosen.
     pub version: u16,
     /// The client's randomness.
     pub client_nonce: ClientNonce,
@@ -143,17 +135,17 @@ pub const DOWN_HEADER_BYTES: usize = 1 + 4;
 /// Bytes of the clear header of an Up datagram: kind, connection id, number.
 pub const UP_HEADER_BYTES: usize = 1 + 8 + 4;
 
-/// Writes a Request.
-pub fn put_request(out: &mut Vec<u8>, client_nonce: &ClientNonce) {
+/// Writes a Request of a client that speaks up to `version`.
+pub fn put_request(out: &mut Vec<u8>, version: u16, client_nonce: &ClientNonce) {
     out.clear();
     out.put_u8(DatagramKind::Request as u8);
     out.put(&MAGIC);
-    out.put_u16(PROTOCOL_VERSION);
+    out.put_u16(version);
     out.put(client_nonce);
     out.resize(REQUEST_BYTES, 0);
 }
 
-/// Reads a Request behind its kind byte: the version and the client's randomness.
+/// Reads a Request behind its kind byte: the highest version the client speaks and the client's randomness.
 ///
 /// # Errors
 /// [`ReadError`] when it is not exactly [`REQUEST_BYTES`] long, has another magic, or padding that is not zero.
@@ -179,15 +171,15 @@ fn read_magic(reader: &mut ByteReader<'_>) -> Result<(), ReadError> {
     }
 }
 
-/// Writes a Challenge: the relay's version, the client's randomness echoed, the cookie.
-pub fn put_challenge(out: &mut impl ByteWriter, client_nonce: &ClientNonce, cookie: &Cookie) {
+/// Writes a Challenge: the highest version of the relay, the client's randomness echoed, the cookie.
+pub fn put_challenge(out: &mut impl ByteWriter, version: u16, client_nonce: &ClientNonce, cookie: &Cookie) {
     out.put_u8(DatagramKind::Challenge as u8);
-    out.put_u16(PROTOCOL_VERSION);
+    out.put_u16(version);
     out.put(client_nonce);
     out.put(cookie);
 }
 
-/// Reads a Challenge behind its kind byte.
+/// Reads a Challenge behind its kind byte: the highest version the relay speaks, the echo, the cookie.
 ///
 /// # Errors
 /// [`ReadError`] when its length is off.
@@ -198,13 +190,19 @@ pub fn read_challenge(bytes: &[u8]) -> Result<(u16, ClientNonce, Cookie), ReadEr
     Ok(challenge)
 }
 
-/// Writes a Response.
-pub fn put_response(out: &mut Vec<u8>, client_nonce: &ClientNonce, cookie: &Cookie, token: &[u8]) {
+/// Writes a Response that chooses `version`.
+pub fn put_response(
+    out: &mut Vec<u8>,
+    version: u16,
+    client_nonce: &ClientNonce,
+    cookie: &Cookie,
+    token: &[u8],
+) {
     debug_assert!(token.len() <= TOKEN_BYTES_MAX);
     out.clear();
     out.put_u8(DatagramKind::Response as u8);
     out.put(&MAGIC);
-    out.put_u16(PROTOCOL_VERSION);
+    out.put_u16(version);
     out.put(client_nonce);
     out.put(cookie);
     out.put_u16(u16::try_from(token.len()).unwrap_or(0));
@@ -258,15 +256,15 @@ pub fn read_welcome_header(reader: &mut ByteReader<'_>) -> Result<WelcomeHeader,
     })
 }
 
-/// Writes a Denied: the client's randomness echoed and the reason; with [`Denial::Version`] the version spoken.
-pub fn put_denied(out: &mut impl ByteWriter, client_nonce: &ClientNonce, denial: Denial) {
+/// Writes a Denied: the highest version of the relay, the client's randomness echoed, the reason.
+pub fn put_denied(out: &mut impl ByteWriter, version: u16, client_nonce: &ClientNonce, denial: Denial) {
     out.put_u8(DatagramKind::Denied as u8);
-    out.put_u16(PROTOCOL_VERSION);
+    out.put_u16(version);
     out.put(client_nonce);
     out.put_u8(denial as u8);
 }
 
-/// Reads a Denied behind its kind byte: the version spoken there, the echo, the reason.
+/// Reads a Denied behind its kind byte: the highest version spoken there, the echo, the reason.
 ///
 /// # Errors
 /// [`ReadError`] when its length is off or the reason is unknown.
@@ -279,72 +277,6 @@ pub fn read_denied(bytes: &[u8]) -> Result<(u16, ClientNonce, Denial), ReadError
     Ok((version, client_nonce, denial))
 }
 
-/// Makes and checks cookies. A cookie is computed from the source's address and the client's randomness, never
-/// stored; its secret is itself derived from the period's number, so rotation needs no state (THREATS 6..8).
-pub struct CookieKey {
-    key: hmac::Key,
-}
-
-impl CookieKey {
-    /// A key from 32 secret bytes.
-    #[must_use]
-    pub fn new(secret: &[u8; 32]) -> CookieKey {
-        CookieKey {
-            key: hmac::Key::new(hmac::HMAC_SHA256, secret),
-        }
-    }
-
-    /// The cookie of a source at `now_us`: 8 bytes of the period's number, 16 of the MAC over it, the address,
-    /// the port and the client's randomness.
-    #[must_use]
-    pub fn cookie(&self, now_us: u64, source: SocketAddr, client_nonce: &ClientNonce) -> Cookie {
-        self.of_period(now_us / COOKIE_PERIOD_US, source, client_nonce)
-    }
-
-    fn of_period(&self, period: u64, source: SocketAddr, client_nonce: &ClientNonce) -> Cookie {
-        let mut mac = hmac::Context::with_key(&self.key);
-        mac.update(&period.to_le_bytes());
-        match source.ip() {
-            IpAddr::V4(ip) => mac.update(&ip.to_ipv6_mapped().octets()),
-            IpAddr::V6(ip) => mac.update(&ip.octets()),
-        }
-        mac.update(&source.port().to_le_bytes());
-        mac.update(client_nonce);
-        let tag = mac.sign();
-        let mut cookie = [0u8; COOKIE_BYTES];
-        let bytes = period
-            .to_le_bytes()
-            .into_iter()
-            .chain(tag.as_ref().iter().copied());
-        cookie.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
-        cookie
-    }
-
-    /// True when the cookie was made here for this source in this period or the one before. The comparison
-    /// takes the same time wherever it fails.
-    #[must_use]
-    pub fn is_valid(
-        &self,
-        now_us: u64,
-        source: SocketAddr,
-        client_nonce: &ClientNonce,
-        cookie: &Cookie,
-    ) -> bool {
-        let mut reader = ByteReader::new(cookie);
-        let Ok(period) = reader.u64() else { return false };
-        let now = now_us / COOKIE_PERIOD_US;
-        if period != now && period.checked_add(1) != Some(now) {
-            return false;
-        }
-        let expected = self.of_period(period, source, client_nonce);
-        expected
-            .iter()
-            .zip(cookie)
-            .fold(0u8, |difference, (a, b)| difference | (a ^ b))
-            == 0
-    }
-}
-
 const _: () = assert!(1 + 2 + 16 + COOKIE_BYTES <= REQUEST_BYTES);
 const _: () = assert!(1 + 4 + 2 + 16 + COOKIE_BYTES + 2 + TOKEN_BYTES_MAX <= crate::limits::DATAGRAM_MAX);
 
@@ -352,40 +284,13 @@ const _: () = assert!(1 + 4 + 2 + 16 + COOKIE_BYTES + 2 + TOKEN_BYTES_MAX <= cra
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
-
-    fn source(port: u16) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], port))
-    }
-
-    /// THREATS 6, 7, 8: a cookie serves its own source for two periods and no other.
-    #[test]
-    fn threats_6_cookies_are_bound_to_source_and_time() {
-        let key = CookieKey::new(&[9; 32]);
-        let cookie = key.cookie(5, source(1), &[1; 16]);
-        assert!(key.is_valid(5, source(1), &[1; 16], &cookie));
-        assert!(
-            key.is_valid(COOKIE_PERIOD_US * 2 - 1, source(1), &[1; 16], &cookie),
-            "threats 8"
-        );
-        assert!(
-            !key.is_valid(COOKIE_PERIOD_US * 2, source(1), &[1; 16], &cookie),
-            "threats 7"
-        );
-        assert!(!key.is_valid(5, source(2), &[1; 16], &cookie));
-        assert!(!key.is_valid(5, source(1), &[2; 16], &cookie));
-        assert!(!CookieKey::new(&[8; 32]).is_valid(5, source(1), &[1; 16], &cookie));
-        for bit in 0..COOKIE_BYTES * 8 {
-            let mut flipped = cookie;
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(!key.is_valid(5, source(1), &[1; 16], &flipped));
-        }
-    }
+    use crate::wire::version::PROTOCOL_VERSION;
 
     /// THREATS 3, D9: a request one byte short, long or unpadded is refused; no answer is longer than it.
     #[test]
     fn threats_3_requests_have_one_form() {
         let mut request = Vec::new();
-        put_request(&mut request, &[4; 16]);
+        put_request(&mut request, PROTOCOL_VERSION, &[4; 16]);
         assert_eq!(read_request(&request[1..]), Ok((PROTOCOL_VERSION, [4; 16])));
         assert!(read_request(&request[1..request.len() - 1]).is_err());
         request.push(0);
@@ -397,8 +302,8 @@ mod tests {
             assert!(read_request(&bad[1..]).is_err());
         }
         let (mut challenge, mut denied) = (Vec::new(), Vec::new());
-        put_challenge(&mut challenge, &[4; 16], &[0; COOKIE_BYTES]);
-        put_denied(&mut denied, &[4; 16], Denial::Full);
+        put_challenge(&mut challenge, PROTOCOL_VERSION, &[4; 16], &[0; COOKIE_BYTES]);
+        put_denied(&mut denied, PROTOCOL_VERSION, &[4; 16], Denial::Full);
         assert!(challenge.len() <= request.len() && denied.len() <= request.len());
         assert_eq!(
             read_challenge(&challenge[1..]),
@@ -425,7 +330,13 @@ mod tests {
             }
         }
         let mut response = Vec::new();
-        put_response(&mut response, &[1; 16], &[2; COOKIE_BYTES], b"token");
+        put_response(
+            &mut response,
+            PROTOCOL_VERSION,
+            &[1; 16],
+            &[2; COOKIE_BYTES],
+            b"token",
+        );
         let read = read_response(&response[1..]).unwrap();
         assert_eq!((read.token, read.version), (&b"token"[..], PROTOCOL_VERSION));
         response.push(0);

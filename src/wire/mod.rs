@@ -4,6 +4,8 @@
 
 pub mod bits;
 pub mod bytes;
+#[cfg(feature = "relay")]
+pub mod cookie;
 #[cfg(any(feature = "client", feature = "relay"))]
 pub mod handshake;
 pub mod input;
@@ -14,3 +16,5 @@ pub mod report;
 pub mod seal;
 pub mod snapshot;
 pub mod stream;
+#[cfg(any(feature = "client", feature = "relay"))]
+pub mod version;

@@ -1,8 +1,8 @@
 //! What a sealed datagram holds: a flags byte, then the blocks it names, in one fixed order.
 //!
 //! Down (relay to client): clock stamp, then close, path challenge, welcome, inputs acknowledged, owner, messages, snapshot;
-//! a snapshot takes the rest. Up (client to relay): close, report, inputs, camera, path answer. A datagram with no block
-//! is a keepalive.
+//! a snapshot takes the rest. Up (client to relay): close, report, inputs, camera, path answer, padding. A datagram with no
+//! block is a keepalive.
 
 #![deny(
     clippy::indexing_slicing,
@@ -36,6 +36,10 @@ pub const INPUTS: u8 = 2;
 pub const CAMERA: u8 = 4;
 /// Up only: the [`PathToken`] of a challenge.
 pub const PATH_ANSWER: u8 = 16;
+
+/// Up only, from protocol version 3 on: zeros, at least one, to the payload's end. They make the datagram worth more where what
+/// may be answered goes by what came.
+pub const PADDING: u8 = 32;
 
 /// Random bytes that only who receives at an address can say again (THREATS 89, 90).
 pub type PathToken = [u8; 8];
@@ -147,6 +151,29 @@ pub fn flags(reader: &mut ByteReader<'_>, known: u8) -> Result<u8, ReadError> {
     }
 }
 
+/// The flags that a client may set.
+#[cfg(any(feature = "client", feature = "relay"))]
+#[must_use]
+pub fn up_flags(agreed: super::version::Agreed) -> u8 {
+    let padding = if agreed.is_bound() { PADDING } else { 0 };
+    CLOSE | REPORT | INPUTS | CAMERA | PATH_ANSWER | padding
+}
+
+/// Reads padding: all that is left.
+///
+/// # Errors
+/// [`ReadError::Short`] where nothing is left, [`ReadError::OutOfRange`] where it is not zeros.
+pub fn read_padding(reader: &mut ByteReader<'_>) -> Result<(), ReadError> {
+    let rest = reader.bytes(reader.rest().len())?;
+    if rest.is_empty() {
+        return Err(ReadError::Short);
+    }
+    match rest.iter().all(|byte| *byte == 0) {
+        true => Ok(()),
+        false => Err(ReadError::OutOfRange),
+    }
+}
+
 /// The relay's clock as stamped into a Down datagram: units of 64 us, modulo 4.19 s.
 #[must_use]
 #[allow(clippy::cast_possible_truncation)]
@@ -193,6 +220,24 @@ mod tests {
     fn unknown_flags_are_refused() {
         assert_eq!(flags(&mut ByteReader::new(&[3]), 3), Ok(3));
         assert_eq!(flags(&mut ByteReader::new(&[4]), 3), Err(ReadError::OutOfRange));
+    }
+
+    /// Padding is zeros, at least one, and only where the version has it.
+    #[cfg(any(feature = "client", feature = "relay"))]
+    #[test]
+    fn padding_is_zeros_and_of_version_three() {
+        use crate::wire::version::Agreed;
+        let read = |bytes: &[u8]| read_padding(&mut ByteReader::new(bytes));
+        assert_eq!((read(&[0]), read(&[0; 900])), (Ok(()), Ok(())));
+        assert_eq!(
+            (read(&[]), read(&[0, 0, 1])),
+            (Err(ReadError::Short), Err(ReadError::OutOfRange))
+        );
+        let old = Agreed {
+            version: 2,
+            ..Agreed::NEWEST
+        };
+        assert_eq!((up_flags(Agreed::NEWEST), up_flags(old)), (63, 31));
     }
 
     /// SPEC DEC1: round trips use the relay's clock alone, across the stamp's wrap.

@@ -18,6 +18,8 @@ use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
 use crate::limits::{REKEY_LOG2, TAG_BYTES};
 use crate::sequence::widen;
 
+use super::version::Agreed;
+
 mod phase;
 mod replay;
 
@@ -54,6 +56,8 @@ pub struct Secrets {
     pub relay_nonce: [u8; 16],
     /// The connection id.
     pub connection: u64,
+    /// The version of the session, and the highest its relay offered.
+    pub agreed: Agreed,
 }
 
 struct Length32;
@@ -66,7 +70,8 @@ impl KeyType for Length32 {
 
 impl Secrets {
     /// The first key of one direction: HKDF-SHA256 (RFC 5869) with salt = client nonce, relay nonce; input = token
-    /// key; info = `ackline 1 up` or `ackline 1 down`, connection id little-endian.
+    /// key; info = `ackline 1 up` or `ackline 1 down`, connection id little-endian, and from protocol version 3 on the
+    /// version and the highest offered, 16 bits each.
     fn key(&self, direction: Direction) -> Option<PhaseKey> {
         let mut salt = [0u8; 32];
         let nonces = self.client_nonce.iter().chain(&self.relay_nonce);
@@ -76,10 +81,18 @@ impl Secrets {
             Direction::Down => b"ackline 1 down",
         };
         let connection = self.connection.to_le_bytes();
+        let (version, offered) = (
+            self.agreed.version.to_le_bytes(),
+            self.agreed.offered.to_le_bytes(),
+        );
+        let (version, offered): (&[u8], &[u8]) = match self.agreed.is_bound() {
+            true => (&version, &offered),
+            false => (&[], &[]),
+        };
         let mut bytes = [0u8; 32];
         let extracted = Salt::new(HKDF_SHA256, &salt).extract(&self.token_key);
         extracted
-            .expand(&[label, &connection], Length32)
+            .expand(&[label, &connection, version, offered], Length32)
             .ok()?
             .fill(&mut bytes)
             .ok()?;
@@ -171,6 +184,11 @@ impl Sealer {
 
 #[cfg(test)]
 impl Opener {
+    /// The bytes of the key of a number that was just opened, so that a test can tell keys apart.
+    pub(crate) fn key_of(&self, number: u64) -> Option<[u8; 32]> {
+        self.keys.bytes_of(number)
+    }
+
     /// Counts a number as opened, so that a test need not open all before it.
     pub(crate) fn skip_to(&mut self, number: u64) {
         self.window.record(number);

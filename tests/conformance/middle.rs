@@ -21,6 +21,7 @@ use ackline::wire::payload::{INPUTS, PATH_ANSWER, REPORT};
 use ackline::wire::report::Report;
 use ackline::wire::seal::{Direction, INSECURE_TOKEN_KEY, Opener, Sealer, Secrets};
 use ackline::wire::stream::StreamReceiver;
+use ackline::wire::version::{Agreed, Versions};
 
 use crate::corpus::{Corpus, shown, tables};
 use crate::damage::{Damage, Scene};
@@ -95,6 +96,7 @@ impl Keys {
             client_nonce: header.client_nonce,
             relay_nonce: header.relay_nonce,
             connection: header.connection,
+            agreed: Agreed::NEWEST,
         };
         let (opener, sealer) = (secrets.opener(opens).unwrap(), secrets.sealer(seals).unwrap());
         Keys {
@@ -171,6 +173,7 @@ impl<'a> Middle<'a> {
             sessions_max: 4,
             budget,
             gate: None,
+            versions: Versions::SPOKEN,
             limits: Default::default(),
             cookie_secret: [1; 32],
             seed: [dice.byte(); 32],

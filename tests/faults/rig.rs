@@ -34,6 +34,7 @@ use ackline::wire::payload;
 use ackline::wire::seal::{Direction, INSECURE_TOKEN_KEY, Opener, Secrets};
 use ackline::wire::snapshot::SnapshotHeader;
 use ackline::wire::stream;
+use ackline::wire::version::{Agreed, Versions};
 
 const STEP_US: u64 = 5_000;
 
@@ -110,6 +111,7 @@ impl Tap {
                     client_nonce: header.client_nonce,
                     relay_nonce: header.relay_nonce,
                     connection: header.connection,
+                    agreed: Agreed::NEWEST,
                 };
                 if self.opener.is_none() {
                     self.opener = secrets.opener(Direction::Down);
@@ -329,6 +331,7 @@ impl Rig {
             sessions_max: 1_000,
             budget,
             gate: None,
+            versions: Versions::SPOKEN,
             limits: Default::default(),
             cookie_secret: [1; 32],
             seed: [2; 32],

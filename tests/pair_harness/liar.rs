@@ -16,6 +16,7 @@ use ackline::wire::report::{HeldList, Report};
 use ackline::wire::seal::{Direction, INSECURE_TOKEN_KEY, Opener, Sealer, Secrets};
 use ackline::wire::snapshot::{Held, SnapshotHeader};
 use ackline::wire::stream;
+use ackline::wire::version::{Agreed, PROTOCOL_VERSION};
 
 use super::stage::Stage;
 
@@ -49,11 +50,11 @@ impl Liar {
     pub fn join(stage: &mut Stage, port: u16, lie: fn(&mut Liar) -> Vec<Report>) -> Liar {
         let (path, nonce) = (super::path(port), [0xEE; 16]);
         let mut bytes = Vec::new();
-        put_request(&mut bytes, &nonce);
+        put_request(&mut bytes, PROTOCOL_VERSION, &nonce);
         assert_eq!(stage.hear(path, &mut bytes), Receipt::Taken);
         let challenge = stage.answer();
         let (_, _, cookie) = read_challenge(&challenge[1..]).unwrap();
-        put_response(&mut bytes, &nonce, &cookie, b"");
+        put_response(&mut bytes, PROTOCOL_VERSION, &nonce, &cookie, b"");
         assert_eq!(stage.hear(path, &mut bytes), Receipt::Taken);
         let mut welcome = stage.answer();
         let header = read_welcome_header(&mut ByteReader::new(&welcome)).unwrap();
@@ -62,6 +63,7 @@ impl Liar {
             client_nonce: nonce,
             relay_nonce: header.relay_nonce,
             connection: header.connection,
+            agreed: Agreed::NEWEST,
         };
         let mut liar = Liar {
             path,

@@ -29,6 +29,7 @@ use ackline::state::rotation::Rotation;
 use ackline::state::schema::{Axis, Class, ExtraField, Rate, Schema};
 use ackline::state::update::{Observation, Spawn, TickUpdate};
 use ackline::state::world::World;
+use ackline::wire::version::Versions;
 
 pub const PERIOD_US: u64 = 50_000;
 
@@ -123,6 +124,7 @@ fn shard_settings() -> ShardSettings {
         sessions_max: 10,
         budget: Budget::default(),
         gate: None,
+        versions: Versions::SPOKEN,
         limits: Default::default(),
         cookie_secret: [1; 32],
         seed: [2; 32],

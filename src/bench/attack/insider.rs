@@ -20,6 +20,7 @@ use crate::wire::report::Report;
 use crate::wire::seal::{Direction, INSECURE_TOKEN_KEY, Opener, Sealer, Secrets};
 use crate::wire::snapshot::SnapshotHeader;
 use crate::wire::stream::skip_block;
+use crate::wire::version::{Agreed, PROTOCOL_VERSION};
 
 /// Between two tries of a handshake.
 const RETRY: Duration = Duration::from_millis(100);
@@ -88,7 +89,7 @@ impl Insider {
         socket.set_read_timeout(Some(Duration::from_millis(5)))?;
         let nonce: ClientNonce = crate::node::random::random()?;
         let (mut out, mut buffer) = (Vec::new(), vec![0; RECEIVE_SLOT_BYTES]);
-        put_request(&mut out, &nonce);
+        put_request(&mut out, PROTOCOL_VERSION, &nonce);
         let (begun, mut next) = (Instant::now(), Instant::now());
         while begun.elapsed() < PATIENCE {
             if Instant::now() >= next {
@@ -106,7 +107,7 @@ impl Insider {
                         && echo == nonce
                     {
                         let sealed = token.map_or(&[][..], |token| &token.sealed);
-                        put_response(&mut out, &nonce, &cookie, sealed);
+                        put_response(&mut out, PROTOCOL_VERSION, &nonce, &cookie, sealed);
                         next = Instant::now();
                     }
                 }
@@ -122,6 +123,7 @@ impl Insider {
                         client_nonce: nonce,
                         relay_nonce: header.relay_nonce,
                         connection: header.connection,
+                        agreed: Agreed::NEWEST,
                     };
                     let mut insider = Insider::new(socket, header.connection, &secrets)?;
                     insider.take(datagram);

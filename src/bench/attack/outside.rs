@@ -14,6 +14,7 @@ use crate::limits::{DATAGRAM_MAX, LIMIT_BURST, TAG_BYTES};
 use crate::net::clock::monotonic_us;
 use crate::wire::bytes::ByteWriter;
 use crate::wire::handshake::{COOKIE_BYTES, DatagramKind, put_request, put_response, read_challenge};
+use crate::wire::version::PROTOCOL_VERSION;
 
 /// First packets a second of a flood (THREATS D11).
 const FLOOD_PER_S: u64 = 50_000;
@@ -46,7 +47,7 @@ pub(super) fn flood(field: &Field) -> anyhow::Result<Found> {
         FLOOD_PER_S,
         field.until_us,
         |gun, shot| {
-            put_request(&mut request, &nonce(field.seed ^ shot));
+            put_request(&mut request, PROTOCOL_VERSION, &nonce(field.seed ^ shot));
             gun.fire(address(field.seed.wrapping_add(shot)), &request);
         },
         |_, _| None,
@@ -88,7 +89,7 @@ pub(super) fn victim(field: &Field) -> anyhow::Result<Found> {
         VICTIM_PER_S,
         field.until_us,
         |gun, shot| {
-            put_request(&mut request, &nonce(field.seed ^ shot));
+            put_request(&mut request, PROTOCOL_VERSION, &nonce(field.seed ^ shot));
             gun.fire(victim, &request);
         },
         |_, _| None,
@@ -122,7 +123,7 @@ pub(super) fn cookie_replay(field: &Field) -> anyhow::Result<Found> {
             } else {
                 (owner, nonce(field.seed ^ shot))
             };
-            put_response(&mut response, &nonce, &cookie, sealed);
+            put_response(&mut response, PROTOCOL_VERSION, &nonce, &cookie, sealed);
             gun.fire(from, &response);
         },
         |_, _| None,
@@ -136,7 +137,7 @@ fn cookie(field: &Field, from: Ipv4Addr, nonce: [u8; 16]) -> anyhow::Result<[u8;
     socket.connect(field.relay)?;
     socket.set_read_timeout(Some(Duration::from_millis(200)))?;
     let (mut request, mut buffer) = (Vec::new(), [0; DATAGRAM_MAX]);
-    put_request(&mut request, &nonce);
+    put_request(&mut request, PROTOCOL_VERSION, &nonce);
     for _ in 0..20 {
         socket.send(&request)?;
         if let Ok(length) = socket.recv(&mut buffer)
@@ -184,7 +185,7 @@ pub(super) fn sizes(field: &Field) -> anyhow::Result<Found> {
     large.set_nonblocking(true)?;
     let mut lengths = BTreeSet::new();
     let mut request = Vec::new();
-    put_request(&mut request, &nonce(field.seed));
+    put_request(&mut request, PROTOCOL_VERSION, &nonce(field.seed));
     gun.barrage(
         PER_S,
         field.until_us,

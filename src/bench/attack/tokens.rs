@@ -13,6 +13,7 @@ use crate::node::minter::Minter;
 use crate::node::random::random;
 use crate::token::{Grant, Secret};
 use crate::wire::handshake::{DatagramKind, Denial, put_request, put_response, read_challenge, read_denied};
+use crate::wire::version::PROTOCOL_VERSION;
 
 /// Handshakes begun in a second.
 const PER_S: u64 = 400;
@@ -105,7 +106,7 @@ fn knock(field: &Field, mut sealed: impl FnMut(u64) -> Vec<u8>) -> anyhow::Resul
         |gun, shot| {
             let (from, nonce) = (address(field.seed.wrapping_add(shot)), nonce(field.seed ^ shot));
             names.borrow_mut().insert(from, nonce);
-            put_request(&mut request, &nonce);
+            put_request(&mut request, PROTOCOL_VERSION, &nonce);
             gun.fire(from, &request);
         },
         |local, bytes| {
@@ -116,7 +117,7 @@ fn knock(field: &Field, mut sealed: impl FnMut(u64) -> Vec<u8>) -> anyhow::Resul
                     names.borrow().get(&local).filter(|nonce| **nonce == echo)?;
                     tries += 1;
                     let mut response = Vec::new();
-                    put_response(&mut response, &echo, &cookie, &sealed(tries));
+                    put_response(&mut response, PROTOCOL_VERSION, &echo, &cookie, &sealed(tries));
                     return Some(response);
                 }
                 Some(DatagramKind::Denied) => match read_denied(rest) {

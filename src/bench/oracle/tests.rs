@@ -8,6 +8,7 @@ use crate::relay::shard::{Shard, ShardSettings};
 use crate::sequence::Tick;
 use crate::state::frame::Frame;
 use crate::state::world::World;
+use crate::wire::version::Versions;
 
 /// A relay's core and a client, joined by hand.
 struct Pair {
@@ -34,6 +35,7 @@ impl Pair {
             sessions_max: 10,
             budget: Budget::default(),
             gate: None,
+            versions: Versions::SPOKEN,
             limits: Default::default(),
             cookie_secret: [1; 32],
             seed: [2; 32],

@@ -131,6 +131,7 @@ impl Client {
         }
         camera.into_iter().flatten().for_each(|axis| out.put_u32(axis));
         answer.iter().for_each(|answer| out.put(answer));
+        link.pad(now_us, out);
         let more = self.replica.next_wait(now_us, hold_back_us);
         link.finish(number, now_us, more, out)
     }

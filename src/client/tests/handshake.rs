@@ -6,8 +6,10 @@ use crate::client::refusal::Refusal;
 use crate::client::session::{Client, Received, SessionState};
 use crate::client::settings::ClientSettings;
 use crate::delta::schema;
+use crate::wire::cookie::CookieKey;
 use crate::wire::handshake::*;
 use crate::wire::payload::{self, CloseReason, Welcome};
+use crate::wire::version::PROTOCOL_VERSION;
 
 fn events(client: &mut Client) -> Vec<ClientEvent> {
     core::iter::from_fn(|| client.poll_event()).collect()
@@ -30,7 +32,7 @@ fn a_client_gets_its_session() {
     );
     let cookie = CookieKey::new(&[9; 32]).cookie(0, source(), &[1; 16]);
     let mut challenge = Vec::new();
-    put_challenge(&mut challenge, &[1; 16], &cookie);
+    put_challenge(&mut challenge, PROTOCOL_VERSION, &[1; 16], &cookie);
     assert_eq!(client.receive(10, &mut challenge.clone()), Received::Challenged);
     assert!(client.poll_transmit(10, &mut out));
     let response = read_response(&out[1..]).unwrap();
@@ -82,13 +84,13 @@ fn faults_23_datagrams_of_an_old_session_are_inert() {
     old_client.receive(1, &mut old[0].clone());
     let mut client = Client::new(ClientSettings::default(), [3; 16], 0);
     let mut challenge = Vec::new();
-    put_challenge(&mut challenge, &[1; 16], &[0; COOKIE_BYTES]);
+    put_challenge(&mut challenge, PROTOCOL_VERSION, &[1; 16], &[0; COOKIE_BYTES]);
     assert_eq!(
         client.receive(0, &mut challenge),
         Received::Refused(Refusal::OtherAttempt)
     );
     let mut denied = Vec::new();
-    put_denied(&mut denied, &[1; 16], Denial::Full);
+    put_denied(&mut denied, PROTOCOL_VERSION, &[1; 16], Denial::Full);
     assert_eq!(
         client.receive(0, &mut denied),
         Received::Refused(Refusal::OtherAttempt)
@@ -171,7 +173,7 @@ fn a_forged_or_malformed_welcome_begins_nothing() {
 fn a_denial_with_the_echo_ends_the_attempt() {
     let mut client = Client::new(ClientSettings::default(), [1; 16], 0);
     let mut denied = Vec::new();
-    put_denied(&mut denied, &[1; 16], Denial::Token);
+    put_denied(&mut denied, PROTOCOL_VERSION, &[1; 16], Denial::Token);
     assert_eq!(
         client.receive(0, &mut denied.clone()),
         Received::Denied(Denial::Token)

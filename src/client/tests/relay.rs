@@ -31,6 +31,7 @@ use crate::wire::report::Report;
 use crate::wire::seal::{Direction, INSECURE_TOKEN_KEY, Opener, Sealer, Secrets};
 use crate::wire::snapshot::{Held, SnapshotHeader};
 use crate::wire::stream::StreamSender;
+use crate::wire::version::Agreed;
 
 pub(crate) type Table = BTreeMap<Slot, Record>;
 pub(crate) type Parts = Vec<Vec<Entry>>;
@@ -41,6 +42,7 @@ pub(crate) struct Relay {
     pub(crate) sealer: Sealer,
     pub(crate) opener: Opener,
     pub(crate) connection: u64,
+    pub(crate) agreed: Agreed,
     pub(crate) client_nonce: ClientNonce,
     pub(crate) relay_nonce: [u8; 16],
     pub(crate) window: SendWindow<Parts, Table>,
@@ -54,6 +56,10 @@ pub(crate) struct Relay {
     pub(crate) camera: Option<[u32; 3]>,
     /// What it said of a challenge.
     pub(crate) answer: Option<payload::PathToken>,
+    /// Up datagrams that were padded.
+    pub(crate) padded: usize,
+    /// Bytes of padding of the last one.
+    pub(crate) padding: usize,
 }
 
 pub(crate) fn source() -> SocketAddr {
@@ -125,11 +131,22 @@ pub(crate) fn remove(slot: Slot, departure: Departure, reason: u8) -> Entry {
 
 impl Relay {
     pub(crate) fn new(client_nonce: ClientNonce, relay_nonce: [u8; 16], connection: u64) -> Relay {
+        Relay::speaking(Agreed::NEWEST, client_nonce, relay_nonce, connection)
+    }
+
+    /// A relay that has agreed on this with its client.
+    pub(crate) fn speaking(
+        agreed: Agreed,
+        client_nonce: ClientNonce,
+        relay_nonce: [u8; 16],
+        connection: u64,
+    ) -> Relay {
         let secrets = Secrets {
             token_key: INSECURE_TOKEN_KEY,
             client_nonce,
             relay_nonce,
             connection,
+            agreed,
         };
         let schema = full_schema();
         Relay {
@@ -138,6 +155,7 @@ impl Relay {
             sealer: secrets.sealer(Direction::Down).unwrap(),
             opener: secrets.opener(Direction::Up).unwrap(),
             connection,
+            agreed,
             client_nonce,
             relay_nonce,
             window: SendWindow::new(WindowLimits::default()),
@@ -148,6 +166,8 @@ impl Relay {
             inputs: Vec::new(),
             camera: None,
             answer: None,
+            padded: 0,
+            padding: 0,
         }
     }
 
@@ -368,9 +388,7 @@ impl Relay {
             return false;
         };
         let mut reader = ByteReader::new(payload);
-        let known =
-            payload::CLOSE | payload::REPORT | payload::INPUTS | payload::CAMERA | payload::PATH_ANSWER;
-        let flags = payload::flags(&mut reader, known).unwrap();
+        let flags = payload::flags(&mut reader, payload::up_flags(self.agreed)).unwrap();
         if flags & payload::CLOSE != 0 {
             self.closed = CloseReason::from_code(reader.u8().unwrap());
         }
@@ -386,6 +404,15 @@ impl Relay {
         }
         self.camera = (flags & payload::CAMERA != 0).then(|| core::array::from_fn(|_| reader.u32().unwrap()));
         self.answer = (flags & payload::PATH_ANSWER != 0).then(|| reader.array().unwrap());
+        self.padding = if flags & payload::PADDING == 0 {
+            0
+        } else {
+            reader.rest().len()
+        };
+        self.padded += usize::from(self.padding > 0);
+        if flags & payload::PADDING != 0 {
+            payload::read_padding(&mut reader).unwrap();
+        }
         reader.end().unwrap();
         let report = WindowReport {
             session_epoch: self.report.session_epoch,

@@ -6,8 +6,9 @@
 //! is easily copied and sent from elsewhere first. So the stream stays where it is until the random bytes of a challenge come
 //! back, sealed, from the very address that they were sent to.
 //!
-//! What falls due while the first challenge is under way waits for its answer, a round trip at most and once a second: where a
-//! NAT changed the address, the old one leads nowhere any more.
+//! What falls due while the first challenge is under way goes to the new address where so much came from there that it may
+//! ([`PROBE_BYTES_FACTOR`]): a client that misses its snapshots pads what it sends. Else it waits for the answer, a round trip at
+//! most and once a second: where a NAT changed the address, the old one leads nowhere any more.
 //!
 //! Invariants: only a datagram with the highest number so far brings a challenge; no more than [`PROBE_BYTES_FACTOR`] times
 //! what came from an address goes there before it is proven; a session moves only to where its newest datagram came from.
@@ -17,7 +18,8 @@
 use subtle::ConstantTimeEq;
 
 use crate::limits::{
-    PROBE_BYTES_FACTOR, PROBE_HOLD_MAX_US, PROBE_HOLD_SPACING_US, PROBE_SPACING_US, PROBES_MAX, TAG_BYTES,
+    DATAGRAM_MAX, PROBE_BYTES_FACTOR, PROBE_HOLD_MAX_US, PROBE_HOLD_SPACING_US, PROBE_SPACING_US, PROBES_MAX,
+    TAG_BYTES,
 };
 use crate::relay::outbox::Path;
 use crate::wire::handshake::DOWN_HEADER_BYTES;
@@ -54,6 +56,17 @@ pub enum Step {
     Challenge(PathToken),
     /// The client is there now.
     Move,
+}
+
+/// Where a snapshot goes that is due now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Where the client is.
+    Here,
+    /// Nowhere yet: it waits for an answer.
+    Wait,
+    /// Where the client may be, and no more than so many bytes of it.
+    There(Path, usize),
 }
 
 /// One address that is being challenged.
@@ -148,15 +161,19 @@ impl Roaming {
         probes.find(|probe| probe.path == path)
     }
 
+    /// So many bytes went to an address that is not proven.
+    pub fn spend(&mut self, path: Path, bytes: usize) {
+        let mut probes = self.probes.iter_mut().flatten();
+        if let Some(probe) = probes.find(|probe| probe.path == path) {
+            probe.sent += bytes as u64;
+        }
+    }
+
     /// A challenge of so many bytes went to `path`.
     pub fn challenged(&mut self, now_us: u64, path: Path, bytes: usize) {
-        for probe in self
-            .probes
-            .iter_mut()
-            .flatten()
-            .filter(|probe| probe.path == path)
-        {
-            probe.sent += bytes as u64;
+        self.spend(path, bytes);
+        let mut probes = self.probes.iter_mut().flatten();
+        if let Some(probe) = probes.find(|probe| probe.path == path) {
             probe.sent_us = Some(now_us);
         }
         let may_hold = |since: u64| now_us.saturating_sub(since) >= PROBE_HOLD_SPACING_US;
@@ -165,9 +182,27 @@ impl Roaming {
         }
     }
 
-    /// True while a snapshot is better sent a moment later, when it is known where the client is.
+    /// Where a snapshot goes that is due now: while a challenge is under way to where the newest datagram came from, there, if a
+    /// whole datagram and another challenge may.
     #[must_use]
-    pub fn holds(&self, now_us: u64, round_trip_us: Option<u32>) -> bool {
+    pub fn way(&self, now_us: u64, round_trip_us: Option<u32>) -> Way {
+        if !self.holds(now_us, round_trip_us) {
+            return Way::Here;
+        }
+        let ahead = self.probes.iter().flatten();
+        let ahead = ahead.filter(|probe| probe.newest > self.here && probe.sent_us.is_some());
+        ahead.max_by_key(|probe| probe.newest).map_or(Way::Wait, |probe| {
+            let spent = probe.sent + CHALLENGE_BYTES;
+            let bytes = (PROBE_BYTES_FACTOR * probe.received).saturating_sub(spent);
+            match usize::try_from(bytes) {
+                Ok(bytes) if bytes >= DATAGRAM_MAX => Way::There(probe.path, bytes),
+                _ => Way::Wait,
+            }
+        })
+    }
+
+    /// True while a snapshot is better not sent to where the client was.
+    fn holds(&self, now_us: u64, round_trip_us: Option<u32>) -> bool {
         let wait_us =
             round_trip_us.map_or(PROBE_HOLD_MAX_US, |trip_us| u64::from(trip_us) + PROBE_SPACING_US);
         let since = self.held_us.filter(|_| !self.answered);
@@ -275,10 +310,10 @@ mod tests {
     #[test]
     fn threats_89_90_snapshots_wait_a_round_trip_once_a_second() {
         let mut roaming = Roaming::default();
-        assert!(!roaming.holds(0, None));
+        assert_eq!(roaming.way(0, None), Way::Here);
         hear(&mut roaming, 0, arrival(2, 1, None));
         roaming.challenged(0, path(2), 32);
-        let holds = |roaming: &Roaming, now_us, trip_us| roaming.holds(now_us, trip_us);
+        let holds = |roaming: &Roaming, now_us, trip_us| roaming.way(now_us, trip_us) == Way::Wait;
         assert!(holds(&roaming, 59_999, Some(40_000)) && !holds(&roaming, 60_000, Some(40_000)));
         assert!(holds(&roaming, 99_999, None) && !holds(&roaming, 100_000, Some(400_000)));
         roaming.challenged(900_000, path(2), 32);
@@ -289,10 +324,42 @@ mod tests {
             hear(&mut roaming, 1_000_001, arrival(2, 2, Some(token(2)))),
             Step::Move
         );
-        assert!(
-            !holds(&roaming, 1_000_001, None),
+        assert_eq!(
+            roaming.way(1_000_001, None),
+            Way::Here,
             "it is known where the client is"
         );
+    }
+
+    /// THREATS 89, 90: where a padded datagram came from, snapshots go at once, within three times what came, and not after the
+    /// client was heard again where it is.
+    #[test]
+    fn threats_89_90_snapshots_go_where_enough_came_from() {
+        let mut roaming = Roaming::default();
+        let padded = |number| Arrival {
+            bytes: DATAGRAM_MAX,
+            ..arrival(2, number, None)
+        };
+        let challenge = usize::try_from(CHALLENGE_BYTES).unwrap();
+        assert!(matches!(hear(&mut roaming, 0, padded(5)), Step::Challenge(_)));
+        roaming.challenged(0, path(2), challenge);
+        let (mut sent, mut received) = (challenge, DATAGRAM_MAX);
+        for number in 6..20 {
+            while let Way::There(to, most) = roaming.way(1, None) {
+                assert_eq!(to, path(2));
+                assert!(most >= DATAGRAM_MAX && sent + most + challenge <= 3 * received);
+                roaming.spend(to, DATAGRAM_MAX);
+                sent += DATAGRAM_MAX;
+            }
+            assert!(sent + DATAGRAM_MAX + challenge > 3 * received, "all that may");
+            assert_eq!(roaming.way(1, None), Way::Wait);
+            hear(&mut roaming, 1, padded(number));
+            received += DATAGRAM_MAX;
+        }
+        assert!(matches!(roaming.way(1, None), Way::There(..)));
+        hear(&mut roaming, 1, arrival(1, 20, None));
+        assert_eq!(roaming.way(1, None), Way::Wait, "it may be here as well");
+        assert_eq!(roaming.way(PROBE_HOLD_MAX_US, None), Way::Here);
     }
 
     /// THREATS 90: who copies datagrams to many addresses does not keep the client's own new one from being proven.

@@ -14,9 +14,10 @@ use crate::relay::outbox::{Outbox, Path};
 use crate::relay::session::{Opening, Session};
 use crate::token::TokenRefusal;
 use crate::wire::bytes::SliceWriter;
-use crate::wire::handshake::{self, ClientNonce, Denial, PROTOCOL_VERSION, Response};
+use crate::wire::handshake::{self, ClientNonce, Denial, Response};
 use crate::wire::payload::{CloseReason, Welcome};
 use crate::wire::seal::{Direction, INSECURE_TOKEN_KEY, Secrets};
+use crate::wire::version::Agreed;
 
 /// Why no session was opened.
 enum Refused {
@@ -40,8 +41,9 @@ impl Shard {
         }
         let cookie = self.cookies.cookie(now_us, path.remote, &client_nonce);
         self.counters.challenges += 1;
+        let version = self.settings.versions.highest();
         answer(path, outbox, |out| {
-            handshake::put_challenge(out, &client_nonce, &cookie)
+            handshake::put_challenge(out, version, &client_nonce, &cookie)
         })
     }
 
@@ -58,7 +60,7 @@ impl Shard {
             version,
             client_nonce,
             cookie,
-            token,
+            ..
         } = response;
         if !self.cookies.is_valid(now_us, path.remote, &client_nonce, &cookie) {
             return Err(DatagramRefusal::Cookie);
@@ -86,7 +88,7 @@ impl Shard {
             self.counters.limit(Limited::Sessions);
             return self.deny(Denial::Full, path, &client_nonce, outbox);
         }
-        let granted = self.grant(now_us, path, client_nonce, token);
+        let granted = self.grant(now_us, path, &response);
         if granted.is_err() {
             let ShardLimits { limits, census, .. } = &self.settings.limits;
             census.leave(limits, path.remote.ip());
@@ -101,7 +103,7 @@ impl Shard {
 
     /// Why nobody can be let in now, or not with this version.
     fn denial(&self, version: u16) -> Option<Denial> {
-        if version != PROTOCOL_VERSION {
+        if !self.settings.versions.include(version) {
             Some(Denial::Version)
         } else if self.draining {
             Some(Denial::Draining)
@@ -113,16 +115,12 @@ impl Shard {
     }
 
     /// Opens a session where the token allows it; its place.
-    fn grant(
-        &mut self,
-        now_us: u64,
-        path: Path,
-        client_nonce: ClientNonce,
-        token: &[u8],
-    ) -> Result<usize, Refused> {
+    fn grant(&mut self, now_us: u64, path: Path, response: &Response<'_>) -> Result<usize, Refused> {
         let place = self.free.last().copied().unwrap_or(self.sessions.len());
         let connection = self.connection_of(place).ok_or(Refused::NoRoom)?;
-        let admitted = self.admitted(token, path, connection).ok_or(Refused::Token)?;
+        let admitted = self
+            .admitted(response.token, path, connection)
+            .ok_or(Refused::Token)?;
         let before = admitted.as_ref().and_then(|admitted| admitted.instead_of);
         if let Some(before) = before.and_then(|before| self.unheard(before)) {
             self.close(before, CloseReason::Replaced);
@@ -130,7 +128,7 @@ impl Shard {
         self.make_room();
         // Only now is a place taken: the closed session's, which came last, or the one that was meant.
         self.free.retain(|free| *free != place);
-        self.open_session(place, connection, now_us, path, client_nonce, admitted)
+        self.open_session(place, connection, now_us, path, response, admitted)
             .ok_or(Refused::NoRoom)?;
         Ok(place)
     }
@@ -168,8 +166,9 @@ impl Shard {
         outbox: &mut impl Outbox,
     ) -> Result<(), DatagramRefusal> {
         self.counters.handshakes_refused[denial as usize - 1] += 1;
+        let version = self.settings.versions.highest();
         answer(path, outbox, |out| {
-            handshake::put_denied(out, client_nonce, denial)
+            handshake::put_denied(out, version, client_nonce, denial)
         })
     }
 
@@ -209,9 +208,14 @@ impl Shard {
         connection: u64,
         now_us: u64,
         path: Path,
-        client_nonce: ClientNonce,
+        response: &Response<'_>,
         admitted: Option<Admitted>,
     ) -> Option<()> {
+        let client_nonce = response.client_nonce;
+        let agreed = Agreed {
+            version: response.version,
+            offered: self.settings.versions.highest(),
+        };
         let relay_nonce = self.entropy.bytes();
         let secret = admitted.as_ref().map(|admitted| admitted.grant.secret.0);
         let secrets = Secrets {
@@ -219,12 +223,14 @@ impl Shard {
             client_nonce,
             relay_nonce,
             connection,
+            agreed,
         };
         let opening = Opening {
             connection,
             path,
             client_nonce,
             relay_nonce,
+            agreed,
             sealer: secrets.sealer(Direction::Down)?,
             opener: secrets.opener(Direction::Up)?,
         };

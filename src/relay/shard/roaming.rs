@@ -7,7 +7,7 @@ use crate::limits::PARTS_PER_TICK;
 use crate::relay::compose::{Blocks, Outer, compose};
 use crate::relay::counters::PathChallenge;
 use crate::relay::outbox::Outbox;
-use crate::relay::session::{Arrival, Step};
+use crate::relay::session::{Arrival, Step, Way};
 
 impl Shard {
     /// Takes note of where a datagram of a session came from: a challenge goes there at once, or the session does.
@@ -26,14 +26,12 @@ impl Shard {
             Step::Move => {
                 session.path = arrival.path;
                 self.counters.migrations += 1;
-                if session.deferred && session.closing.is_none() && outbox.room() >= PARTS_PER_TICK {
-                    self.serve_place(place, now_us, outbox);
-                }
                 PathChallenge::Passed
             }
             Step::Challenge(token) => {
                 let blocks = Blocks {
-                    challenge: Some((arrival.path, token)),
+                    to: Some(arrival.path),
+                    challenge: Some(token),
                     ..Blocks::default()
                 };
                 let stopwatch = self.settings.stopwatch;
@@ -49,5 +47,17 @@ impl Shard {
             }
         };
         self.counters.challenge_path(result);
+        self.serve_deferred(place, now_us, outbox);
+    }
+
+    /// Serves what waited, where it may go now.
+    fn serve_deferred(&mut self, place: usize, now_us: u64, outbox: &mut impl Outbox) {
+        let Some(Some(session)) = self.sessions.get(place) else {
+            return;
+        };
+        let goes = session.roaming.way(now_us, session.round_trip_us) != Way::Wait;
+        if session.deferred && goes && session.closing.is_none() && outbox.room() >= PARTS_PER_TICK {
+            self.serve_place(place, now_us, outbox);
+        }
     }
 }

@@ -7,6 +7,7 @@ use crate::relay::shard::{Receipt, ShardLimits};
 use crate::sequence::Tick;
 use crate::wire::handshake::{Denial, put_request, put_response};
 use crate::wire::payload::{self, CloseReason};
+use crate::wire::version::PROTOCOL_VERSION;
 
 fn rig(limits: Limits) -> Rig {
     Rig::with(10, Tick(1), |settings| {
@@ -36,7 +37,11 @@ fn threats_2_requests_in_one_name_are_answered_at_a_rate() {
     let (mut answered, mut request) = (0, Vec::new());
     for number in 0..10_000u32 {
         rig.now_us += 1_000;
-        put_request(&mut request, &[u8::try_from(number % 256).unwrap(); 16]);
+        put_request(
+            &mut request,
+            PROTOCOL_VERSION,
+            &[u8::try_from(number % 256).unwrap(); 16],
+        );
         let (receipt, answers) = rig.hear(path(u16::try_from(1 + number % 60_000).unwrap()), &request);
         match receipt {
             Receipt::Taken => answered += answers.len(),
@@ -61,13 +66,20 @@ fn threats_15_sessions_of_a_host_begin_at_a_rate() {
     let peers: Vec<Peer> = (0..128).map(|port| Peer::join(&mut rig, 4_000 + port)).collect();
     let (nonce, from) = ([99; 16], path(5_000));
     let mut response = Vec::new();
-    put_response(&mut response, &nonce, &cookie(&mut rig, from, nonce), b"");
+    put_response(
+        &mut response,
+        PROTOCOL_VERSION,
+        &nonce,
+        &cookie(&mut rig, from, nonce),
+        b"",
+    );
     rig.refuses(from, &response);
     assert_eq!(limited(&rig, Limited::Host), 1);
     rig.now_us += 100_000;
     let first = &peers[0];
     put_response(
         &mut response,
+        PROTOCOL_VERSION,
         &first.nonce,
         &cookie(&mut rig, first.path, first.nonce),
         b"",

@@ -24,6 +24,7 @@ use crate::wire::report::{HeldList, Report};
 use crate::wire::seal::{Direction, INSECURE_TOKEN_KEY, Opener, Sealer, Secrets};
 use crate::wire::snapshot::{Held, SnapshotHeader};
 use crate::wire::stream;
+use crate::wire::version::{Agreed, PROTOCOL_VERSION, Versions};
 
 pub(super) const PERIOD_US: u64 = 50_000;
 
@@ -61,6 +62,7 @@ impl Rig {
             sessions_max: 1_000,
             budget: Budget::default(),
             gate: None,
+            versions: Versions::SPOKEN,
             limits: Default::default(),
             cookie_secret: [1; 32],
             seed: [2; 32],
@@ -171,6 +173,8 @@ pub(super) struct Peer {
     opener: Opener,
     /// Every datagram number opened, in order of arrival.
     pub(super) numbers: Vec<u64>,
+    /// Key and number of each.
+    pub(super) nonces: Vec<([u8; 32], u64)>,
     /// The header of every part, in order of arrival.
     pub(super) headers: Vec<SnapshotHeader>,
     pub(super) bytes: usize,
@@ -207,12 +211,48 @@ impl Peer {
         nonce: ClientNonce,
         token: Option<&ConnectToken>,
     ) -> Result<Peer, Denial> {
+        Peer::join_speaking(rig, from, nonce, token, Agreed::NEWEST)
+    }
+
+    /// The same in a version, by a client that thinks it was offered so much.
+    pub(super) fn join_speaking(
+        rig: &mut Rig,
+        from: Path,
+        nonce: ClientNonce,
+        token: Option<&ConnectToken>,
+        agreed: Agreed,
+    ) -> Result<Peer, Denial> {
+        let (mut peer, mut welcome) = Peer::knock(rig, from, nonce, token, agreed)?;
+        assert!(peer.take(&mut welcome), "sealed with the key of the token");
+        Ok(peer)
+    }
+
+    /// A client that cannot open its Welcome, since it thinks that something else was agreed on.
+    pub(super) fn join_unread(rig: &mut Rig, from: Path, nonce: ClientNonce, agreed: Agreed) -> Peer {
+        let (mut peer, mut welcome) = Peer::knock(rig, from, nonce, None, agreed).unwrap();
+        assert!(!peer.take(&mut welcome));
+        peer
+    }
+
+    fn knock(
+        rig: &mut Rig,
+        from: Path,
+        nonce: ClientNonce,
+        token: Option<&ConnectToken>,
+        agreed: Agreed,
+    ) -> Result<(Peer, Vec<u8>), Denial> {
         let mut bytes = Vec::new();
         let sealed = token.map_or(&[][..], |token| &token.sealed);
-        put_response(&mut bytes, &nonce, &cookie(rig, from, nonce), sealed);
+        put_response(
+            &mut bytes,
+            agreed.version,
+            &nonce,
+            &cookie(rig, from, nonce),
+            sealed,
+        );
         let (receipt, answers) = rig.hear(from, &bytes);
         assert_eq!(receipt, Receipt::Taken);
-        let (to, mut welcome) = answers.into_iter().next().expect("a Welcome");
+        let (to, welcome) = answers.into_iter().next().expect("a Welcome");
         assert_eq!(to, from);
         if let Ok((_, echo, denial)) = read_denied(&welcome[1..])
             && welcome[0] == DatagramKind::Denied as u8
@@ -227,8 +267,9 @@ impl Peer {
             client_nonce: nonce,
             relay_nonce: header.relay_nonce,
             connection: header.connection,
+            agreed,
         };
-        let mut peer = Peer {
+        let peer = Peer {
             nonce,
             path: from,
             connection: header.connection,
@@ -236,6 +277,7 @@ impl Peer {
             sealer: secrets.sealer(Direction::Up).unwrap(),
             opener: secrets.opener(Direction::Down).unwrap(),
             numbers: Vec::new(),
+            nonces: Vec::new(),
             headers: Vec::new(),
             bytes: 0,
             messages: 0,
@@ -249,8 +291,7 @@ impl Peer {
             held: BTreeMap::new(),
             takes: |_| true,
         };
-        assert!(peer.take(&mut welcome), "sealed with the key of the token");
-        Ok(peer)
+        Ok((peer, welcome))
     }
 
     /// Passes over datagram numbers of the relay's direction.
@@ -282,6 +323,8 @@ impl Peer {
             return false;
         };
         self.numbers.push(number);
+        self.nonces
+            .extend(self.opener.key_of(number).map(|key| (key, number)));
         self.bytes += length;
         let mut reader = ByteReader::new(payload);
         let known = payload::CLOSE
@@ -376,6 +419,14 @@ impl Peer {
         self.up(payload)
     }
 
+    /// An honest report, padded by so many bytes.
+    pub(super) fn padded(&mut self, bytes: usize) -> Vec<u8> {
+        let mut payload = vec![payload::REPORT | payload::PADDING];
+        self.report().encode(&mut payload);
+        payload.resize(payload.len() + bytes, 0);
+        self.up(payload)
+    }
+
     /// A datagram with this payload.
     pub(super) fn up(&mut self, mut payload: Vec<u8>) -> Vec<u8> {
         let number = self.sealer.reserve().unwrap();
@@ -442,7 +493,7 @@ impl Outbox for Batch {
 /// A cookie for this address and nonce.
 pub(super) fn cookie(rig: &mut Rig, from: Path, nonce: ClientNonce) -> Cookie {
     let mut request = Vec::new();
-    put_request(&mut request, &nonce);
+    put_request(&mut request, PROTOCOL_VERSION, &nonce);
     let (receipt, answers) = rig.hear(from, &request);
     assert_eq!(receipt, Receipt::Taken);
     let (_, challenge) = answers.into_iter().next().expect("a Challenge");

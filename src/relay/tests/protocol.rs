@@ -6,9 +6,10 @@ use crate::relay::counters::DatagramRefusal;
 use crate::relay::shard::Receipt;
 use crate::sequence::Tick;
 use crate::wire::handshake::*;
-use crate::wire::payload::CloseReason;
+use crate::wire::payload::{self, CloseReason};
 use crate::wire::report::{HeldList, Report};
 use crate::wire::snapshot::Held;
+use crate::wire::version::PROTOCOL_VERSION;
 
 /// What a datagram may move at a relay, as text.
 fn fingerprint(rig: &Rig) -> String {
@@ -61,16 +62,16 @@ fn threats_1_4_5_strangers_get_less_than_they_send() {
     let mut bytes = Vec::new();
     for port in 5_000..6_000 {
         let from = path(port);
-        put_request(&mut bytes, &nonce);
+        put_request(&mut bytes, PROTOCOL_VERSION, &nonce);
         let (receipt, answers) = rig.hear(from, &bytes);
         assert_eq!((receipt, answers.len()), (Receipt::Taken, 1));
         let (to, answer) = &answers[0];
         assert!(*to == from && answer.len() < bytes.len());
         rig.refuses(from, answer);
-        put_response(&mut bytes, &nonce, &[3; COOKIE_BYTES], b"");
+        put_response(&mut bytes, PROTOCOL_VERSION, &nonce, &[3; COOKIE_BYTES], b"");
         rig.refuses(from, &bytes);
         bytes.clear();
-        put_denied(&mut bytes, &nonce, Denial::Full);
+        put_denied(&mut bytes, PROTOCOL_VERSION, &nonce, Denial::Full);
         rig.refuses(from, &bytes);
     }
     assert_eq!(fingerprint(&rig), before);
@@ -199,7 +200,13 @@ fn threats_36_what_a_newer_peer_says_is_refused_with_a_reason() {
     for flag in [2u8, 4, 16, 32, 64, 128] {
         let heard = rig.session(peer.connection).heard_us;
         let reports = rig.shard.counters().reports;
-        let datagram = peer.up([&[flag | 1][..], &block, &[0; 4]].concat());
+        // Padding is zeros to the end.
+        let rest = if flag == payload::PADDING {
+            [0, 0, 1, 0]
+        } else {
+            [0; 4]
+        };
+        let datagram = peer.up([&[flag | 1][..], &block, &rest].concat());
         rig.now_us += 1_000;
         let (receipt, answers) = rig.hear(peer.path, &datagram);
         assert_eq!(
@@ -223,7 +230,7 @@ fn threats_36_what_a_newer_peer_says_is_refused_with_a_reason() {
     let mut newer = Vec::new();
     let nonce = [9; 16];
     let proof = cookie(&mut rig, path(5), nonce);
-    put_response(&mut newer, &nonce, &proof, b"");
+    put_response(&mut newer, PROTOCOL_VERSION, &nonce, &proof, b"");
     newer[5] = u8::try_from(PROTOCOL_VERSION + 1).unwrap();
     let (receipt, answers) = rig.hear(path(5), &newer);
     assert_eq!((receipt, answers.len()), (Receipt::Taken, 1));
@@ -421,7 +428,7 @@ fn faults_78_a_bad_attempt_leaves_a_seat_as_it_was() {
         for second in 0..40u64 {
             rig.now_us = heard + second * 1_000_000;
             let mut response = Vec::new();
-            put_response(&mut response, &nonce, &[3; COOKIE_BYTES], b"");
+            put_response(&mut response, PROTOCOL_VERSION, &nonce, &[3; COOKIE_BYTES], b"");
             rig.refuses(peer.path, &response);
             let mut forged = vec![DatagramKind::Up as u8];
             forged.extend(connection.to_le_bytes());

@@ -97,6 +97,16 @@ impl PhaseKeys {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn bytes_of(&self, number: u64) -> Option<[u8; 32]> {
+        let keys = [Some(&self.now), self.before.as_deref(), self.after.as_deref()];
+        let of = keys
+            .into_iter()
+            .flatten()
+            .find(|key| key.phase == phase_of(number));
+        of.map(|key| key.bytes)
+    }
+
     /// Goes to the phase of a number with the key of now, as the sealer's does.
     #[cfg(test)]
     pub(super) fn skip_to(&mut self, number: u64) {

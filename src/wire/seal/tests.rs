@@ -1,4 +1,5 @@
 use super::*;
+use crate::wire::version::Agreed;
 
 fn secrets() -> Secrets {
     Secrets {
@@ -6,6 +7,7 @@ fn secrets() -> Secrets {
         client_nonce: [1; 16],
         relay_nonce: [2; 16],
         connection: 99,
+        agreed: Agreed::NEWEST,
     }
 }
 
@@ -65,6 +67,20 @@ fn threats_29_keys_differ_by_direction_and_session() {
         },
         Secrets {
             token_key: [8; 32],
+            ..secrets()
+        },
+        Secrets {
+            agreed: Agreed {
+                offered: 4,
+                ..Agreed::NEWEST
+            },
+            ..secrets()
+        },
+        Secrets {
+            agreed: Agreed {
+                version: 2,
+                ..Agreed::NEWEST
+            },
             ..secrets()
         },
     ];

@@ -18,6 +18,7 @@ use crate::relay::shard::{Shard, ShardSettings};
 use crate::scenes::{Scene, SceneKind, SceneSettings};
 use crate::state::view::View;
 use crate::state::world::World;
+use crate::wire::version::Versions;
 use std::sync::Arc;
 
 const MAP: ArenaMap = ArenaMap { bots: 16, seed: 3 };
@@ -84,6 +85,7 @@ impl Ride {
                 view: View::WHOLE,
                 index: 0,
                 sessions_max: 2,
+                versions: Versions::SPOKEN,
                 limits: Default::default(),
                 budget: Budget::default(),
                 gate: None,
