@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::report::{Reasons, Relay, Report, Spread};
+use crate::node::secret::SecretText;
 
 /// How long an admin listener may take.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -15,19 +16,12 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const ANSWER_MAX: u64 = 4 << 20;
 
 /// A relay's admin listener.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admin {
     /// Where.
     pub addr: SocketAddr,
     /// What it wants to be shown; may be empty.
-    pub token: String,
-}
-
-/// The token is not told.
-impl std::fmt::Debug for Admin {
-    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(to, "Admin({})", self.addr)
-    }
+    pub token: SecretText,
 }
 
 /// The samples of a metrics text: values by name with labels.
@@ -66,14 +60,15 @@ impl Samples {
             let mut stream = TcpStream::connect_timeout(admin, PATIENCE)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.set_write_timeout(Some(PATIENCE))?;
-            let shown = match token.as_str() {
-                "" => String::new(),
-                token => format!("Authorization: Bearer {token}\r\n"),
-            };
-            write!(
-                stream,
-                "GET /metrics HTTP/1.0\r\nHost: {admin}\r\n{shown}Connection: close\r\n\r\n"
-            )?;
+            let mut request =
+                format!("GET /metrics HTTP/1.0\r\nHost: {admin}\r\nConnection: close\r\n").into_bytes();
+            if !token.is_empty() {
+                request.extend_from_slice(b"Authorization: Bearer ");
+                request.extend_from_slice(token.expose());
+                request.extend_from_slice(b"\r\n");
+            }
+            request.extend_from_slice(b"\r\n");
+            stream.write_all(&request)?;
             let mut answer = String::new();
             stream.take(ANSWER_MAX).read_to_string(&mut answer)?;
             Ok(answer)
@@ -241,7 +236,7 @@ mod tests {
     fn an_admin_that_is_not_there_is_an_error_in_words() {
         let error = Samples::fetch(&Admin {
             addr: SocketAddr::from(([127, 0, 0, 1], 1)),
-            token: String::new(),
+            token: SecretText::default(),
         })
         .expect_err("refused");
         assert!(

@@ -8,6 +8,7 @@ use super::attack::Kind;
 use crate::impairment::settings::{ImpairmentSettings, parse_burst, parse_share};
 use crate::limits::INPUTS_PER_S;
 use crate::node::number::{real, whole, wish};
+use crate::node::secret::SecretText;
 use crate::node::settings::BUDGET_BYTES_PER_S;
 use crate::state::view::View;
 
@@ -343,7 +344,7 @@ pub struct TargetFlags {
         env = "ACKLINE_ADMIN_TOKEN",
         hide_env_values = true
     )]
-    pub admin_token: Option<String>,
+    pub admin_token: Option<SecretText>,
     /// The origin's address, or the recording it plays: what records are compared with
     #[arg(long, value_name = "FILE-or-ADDR", requires = "relay")]
     pub truth: Option<String>,
@@ -355,7 +356,7 @@ pub struct TargetFlags {
         env = "ACKLINE_UPSTREAM_TOKEN",
         hide_env_values = true
     )]
-    pub truth_token: Option<String>,
+    pub truth_token: Option<SecretText>,
     /// File of the certificates (PEM) that vouch for the origin: the truth comes by TLS [default: none, plain TCP]
     #[arg(
         long,

@@ -8,6 +8,7 @@ use super::{Outcome, UsageError};
 use crate::node::logging;
 use crate::node::number::{any_real, any_whole, real, whole};
 use crate::node::origin::{OriginHandle, OriginSettings, OriginSource};
+use crate::node::secret::SecretText;
 use crate::node::settings::LogFormat;
 use crate::node::signals::{Signal, Signals};
 use crate::node::source::SPEEDS;
@@ -142,7 +143,7 @@ pub struct Args {
         value_name = "TOKEN",
         hide_env_values = true
     )]
-    token: Option<String>,
+    token: Option<SecretText>,
     /// Certificate of this origin and those that vouch for it (PEM): relays connect by TLS 1.3, and name them or their
     /// authority in upstream_ca_file [default: none, plain TCP, for a private network]
     #[arg(
@@ -206,7 +207,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let settings = OriginSettings {
         listen: args.listen,
         source,
-        token: args.token.unwrap_or_default().into_bytes(),
+        token: args.token.unwrap_or_default().expose().to_vec(),
         identity,
         wait_for_subscriber: args.wait_for_subscriber,
         view: args.view,

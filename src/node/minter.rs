@@ -6,10 +6,13 @@ use std::path::Path;
 use anyhow::Context;
 
 use super::random::random;
+use super::small_file;
 use crate::net::clock::unix_s;
 use crate::state::view::View;
 use crate::token::{ConnectToken, Grant, Secret, TokenKey, TokenKeys};
 
+/// What the keys that tokens are sealed with are in.
+pub(crate) const KEY_FILE: &str = "a key file, as `ackline token key` prints one";
 /// Seconds a token lives where nothing else is said.
 pub const LIFE_S: u64 = 60;
 
@@ -58,7 +61,8 @@ impl Minter {
     /// When it cannot be read or holds no keys.
     pub fn key_of(file: &Path) -> anyhow::Result<TokenKey> {
         let name = file.display();
-        let text = std::fs::read_to_string(file).with_context(|| format!("{name} cannot be read"))?;
+        let text = small_file::read_text(file, KEY_FILE)
+            .map_err(|fault| anyhow::anyhow!("{name} is no key file: {fault}"))?;
         let keys = TokenKeys::parse(&text).with_context(|| format!("{name} is no key file"))?;
         keys.minting()
             .cloned()

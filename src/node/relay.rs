@@ -366,11 +366,11 @@ impl Builder {
             self.settings.upstream.clone(),
             self.settings.upstream_trust.clone(),
         );
-        let token = self.settings.upstream_token.clone();
+        let token = self.settings.upstream_token.expose().to_vec();
         let shelf = Arc::clone(&self.shelf);
         let ingest = Ingest::new(
             upstream,
-            token.into_bytes(),
+            token,
             intake,
             Caller::new(Arc::clone(&self.players), Arc::clone(&control.directory)),
             (shelf, status),

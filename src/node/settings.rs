@@ -4,13 +4,14 @@
 //! `--budget-bytes-per-s` and the variable `ACKLINE_BUDGET_BYTES_PER_S`.
 
 use std::fmt;
-use std::io::Read;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::secret::SecretText;
+use super::small_file;
 use super::tls::UpstreamTrust;
 use crate::limits::{SHARDS_MAX, UPSTREAM_TOKEN_MAX};
 use crate::relay::admission::Limits;
@@ -27,8 +28,6 @@ mod view;
 pub(crate) use bounds::BUDGET_BYTES_PER_S;
 pub use partial::PartialSettings;
 
-/// Bytes of a configuration file.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Addresses in `upstream`.
 const UPSTREAMS_MAX: usize = 16;
 
@@ -101,7 +100,7 @@ pub struct RelaySettings {
     /// HTTP address for operators; port 0 for any free port.
     pub admin: SocketAddr,
     /// What operators must show at that address; empty admits whoever reaches it.
-    pub admin_token: String,
+    pub admin_token: SecretText,
     /// Origins as `host:port`, tried in order.
     pub upstream: Vec<String>,
     /// The file of the certificates that vouch for origins; empty for plain connections.
@@ -109,7 +108,7 @@ pub struct RelaySettings {
     /// What that file holds.
     pub upstream_trust: Option<UpstreamTrust>,
     /// What the origin knows this relay by; may be empty.
-    pub upstream_token: String,
+    pub upstream_token: SecretText,
     /// Shard threads, 1 to [`SHARDS_MAX`].
     pub shards: usize,
     /// Sessions of all shards together.
@@ -151,11 +150,11 @@ impl Default for RelaySettings {
             insecure: false,
             limits: admission::DEFAULT,
             admin: SocketAddr::from(([127, 0, 0, 1], 8000)),
-            admin_token: String::new(),
+            admin_token: SecretText::default(),
             upstream: vec!["127.0.0.1:7700".to_owned()],
             upstream_ca_file: String::new(),
             upstream_trust: None,
-            upstream_token: String::new(),
+            upstream_token: SecretText::default(),
             shards: std::thread::available_parallelism().map_or(1, |cores| cores.get().min(SHARDS_MAX)),
             sessions_max: 10_000,
             budget_bytes_per_s: 512 << 10,
@@ -248,9 +247,9 @@ impl RelaySettings {
         let mut settings = RelaySettings::default();
         if let Some(file) = file {
             let name = file.display().to_string();
-            let text = read(file).map_err(|fault| SettingsError {
+            let text = small_file::read_text(file, "a TOML file").map_err(|fault| SettingsError {
                 place: name.clone(),
-                fault,
+                fault: format!("this is no configuration: {fault}"),
             })?;
             PartialSettings::parse(&name, &text)?
                 .apply(&mut settings)
@@ -320,12 +319,12 @@ impl RelaySettings {
         )?;
         within(
             "bytes of upstream_token",
-            self.upstream_token.len(),
+            self.upstream_token.expose().len(),
             0..=UPSTREAM_TOKEN_MAX,
         )?;
         within(
             "bytes of admin_token",
-            self.admin_token.len(),
+            self.admin_token.expose().len(),
             0..=UPSTREAM_TOKEN_MAX,
         )?;
         self.check_identity()?;
@@ -370,9 +369,11 @@ impl RelaySettings {
             ("upstream_token", &self.upstream_token),
         ] {
             let variable = key.to_uppercase();
-            text.push_str(&match secret.as_str() {
-                "" => format!("# {key} = \"\"\n"),
-                _ => format!("# {key} is set, and is not shown: put it here, or into ACKLINE_{variable}\n"),
+            text.push_str(&match secret.is_empty() {
+                true => format!("# {key} = \"\"\n"),
+                false => {
+                    format!("# {key} is set, and is not shown: put it here, or into ACKLINE_{variable}\n")
+                }
             });
         }
         Ok(text)
@@ -424,7 +425,6 @@ impl RelaySettings {
     /// Every setting as it is shown to people: secrets masked.
     #[must_use]
     pub fn shown(&self) -> PartialSettings {
-        let masked = |secret: &str| Some(if secret.is_empty() { "" } else { "(set)" }.to_owned());
         PartialSettings {
             listen: Some(self.listen),
             token_keys_file: Some(self.token_keys_file.clone()),
@@ -442,10 +442,10 @@ impl RelaySettings {
             malformed_max: Some(self.limits.malformed),
             limit_loopback: Some(self.limits.loopback),
             admin: Some(self.admin),
-            admin_token: masked(&self.admin_token),
+            admin_token: Some(self.admin_token.clone()),
             upstream: Some(self.upstream.join(",")),
             upstream_ca_file: Some(self.upstream_ca_file.clone()),
-            upstream_token: masked(&self.upstream_token),
+            upstream_token: Some(self.upstream_token.clone()),
             shards: Some(self.shards),
             sessions_max: Some(self.sessions_max),
             budget_bytes_per_s: Some(self.budget_bytes_per_s),
@@ -468,21 +468,6 @@ impl RelaySettings {
 fn list(addresses: &[SocketAddr]) -> String {
     let names: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     names.join(",")
-}
-
-/// A file's text, as long as it is no longer than a configuration has reason to be: a device has no end.
-fn read(file: &Path) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(file)
-        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
-        .map_err(|error| format!("the configuration cannot be read: {error}"))?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!(
-            "this is no configuration: it is longer than {FILE_BYTES_MAX} bytes; give a TOML file"
-        ));
-    }
-    String::from_utf8(bytes)
-        .map_err(|_| "this is no configuration: it is not UTF-8 text; give a TOML file".to_owned())
 }
 
 fn within<T: PartialOrd + fmt::Display>(

@@ -22,8 +22,10 @@ use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
-/// Bytes of a file of certificates or keys, at most.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+use super::small_file;
+
+/// What certificates and keys are in.
+const KIND: &str = "a PEM file";
 
 /// Whom a relay believes to be its origin.
 #[derive(Clone)]
@@ -53,7 +55,7 @@ impl UpstreamTrust {
     /// # Errors
     /// What is wrong with the file, in words.
     pub fn load(file: &Path) -> Result<UpstreamTrust, String> {
-        UpstreamTrust::parse(&read(file)?)
+        UpstreamTrust::parse(&small_file::read(file, KIND)?)
     }
 
     fn parse(pem: &[u8]) -> Result<UpstreamTrust, String> {
@@ -125,10 +127,10 @@ impl OriginIdentity {
     /// What is wrong with a file, in words; nothing of the key is in them.
     pub fn load(certificate: &Path, key: &Path) -> Result<OriginIdentity, String> {
         let named = |file: &Path, fault: String| format!("{}: {fault}", file.display());
-        let chain = read(certificate)
+        let chain = small_file::read(certificate, KIND)
             .and_then(|pem| certificates(&pem))
             .map_err(|fault| named(certificate, fault))?;
-        let private = read(key)
+        let private = small_file::read(key, KIND)
             .and_then(|pem| {
                 PrivateKeyDer::from_pem_slice(&pem)
                     .map_err(|_| "there is no private key (PEM) in it".to_owned())
@@ -212,21 +214,6 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
         Ok(found) if !found.is_empty() => Ok(found),
         _ => Err("there is no certificate (PEM) in it".to_owned()),
     }
-}
-
-/// A file's bytes, as long as it is no longer than one of certificates has reason to be.
-fn read(file: &Path) -> Result<Vec<u8>, String> {
-    use std::io::Read;
-    let mut bytes = Vec::new();
-    std::fs::File::open(file)
-        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
-        .map_err(|error| format!("it cannot be read: {error}"))?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!(
-            "it is longer than {FILE_BYTES_MAX} bytes: give a PEM file"
-        ));
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]

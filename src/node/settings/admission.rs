@@ -1,10 +1,13 @@
 //! Who is let in, and what strangers and clients may make a relay do: bounds, defaults, checks, the keys of tokens.
 
 use std::ops::RangeInclusive;
+use std::path::Path;
 
 use super::{OutOfBounds, RelaySettings, SettingsError, within};
 use crate::limits;
+use crate::node::minter::KEY_FILE;
 use crate::node::number::wish;
+use crate::node::small_file;
 use crate::relay::admission::Limits;
 use crate::token::{AUDIENCE_BYTES_MAX, TokenKeys};
 
@@ -124,8 +127,8 @@ impl RelaySettings {
             key: "token_keys_file",
             fault: format!("token_keys_file {:?}: {fault}", self.token_keys_file),
         };
-        let text = std::fs::read_to_string(&self.token_keys_file)
-            .map_err(|error| refused(format!("it cannot be read: {error}")))?;
+        let file = Path::new(&self.token_keys_file);
+        let text = small_file::read_text(file, KEY_FILE).map_err(refused)?;
         self.token_keys = Some(TokenKeys::parse(&text).map_err(|error| refused(error.to_string()))?);
         Ok(())
     }

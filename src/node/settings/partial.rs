@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{KEYS, LogFormat, OutOfBounds, RelaySettings, SettingsError, admission, bounds, view};
 use crate::node::number::whole;
+use crate::node::secret::SecretText;
 use crate::node::spelling;
 use crate::state::view::View;
 
@@ -71,7 +72,7 @@ pub struct PartialSettings {
         value_name = "TOKEN",
         hide_env_values = true
     )]
-    pub admin_token: Option<String>,
+    pub admin_token: Option<SecretText>,
     /// Origins as host:port, tried in order, separated by commas [default: 127.0.0.1:7700]
     #[arg(long, env = "ACKLINE_UPSTREAM", value_name = "ADDR[,ADDR...]")]
     pub upstream: Option<String>,
@@ -86,7 +87,7 @@ pub struct PartialSettings {
         value_name = "TOKEN",
         hide_env_values = true
     )]
-    pub upstream_token: Option<String>,
+    pub upstream_token: Option<SecretText>,
     /// Shard threads, 1 to 64 [default: the cores given to the process]
     #[arg(long, env = "ACKLINE_SHARDS", value_name = "N", value_parser = whole(bounds::SHARDS))]
     pub shards: Option<usize>,

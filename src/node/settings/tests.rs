@@ -124,7 +124,7 @@ fn a_bad_file_is_refused_with_line_key_and_bound() {
 #[test]
 fn what_is_shown_loads_again_and_hides_secrets() {
     let flags = PartialSettings {
-        upstream_token: Some("hunter2".to_owned()),
+        upstream_token: Some("hunter2".into()),
         ..PartialSettings::default()
     };
     let settings = load("shards = 7\nview = \"radius:30,40.5\"\n", &flags).unwrap();
@@ -146,7 +146,7 @@ fn what_is_shown_loads_again_and_hides_secrets() {
         );
     }
     let again = load(&shown, &PartialSettings::default()).unwrap();
-    assert_eq!(again.upstream_token, "", "what is masked is left out");
+    assert_eq!(again.upstream_token, "".into(), "what is masked is left out");
     assert_eq!(settings.changed(&again), ["upstream_token"]);
     assert_eq!(
         RelaySettings {
