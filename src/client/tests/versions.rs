@@ -107,7 +107,7 @@ fn threats_89_a_client_that_misses_its_snapshots_pads() {
                     first.get_or_insert(now - silent_since);
                 }
                 assert!(out.len() <= DATAGRAM_MAX);
-                relay.hear(&mut out);
+                relay.hear(&out);
             }
             now += 500;
         }

@@ -116,7 +116,7 @@ impl Life {
                 }
             }
             Turn::NearRenewal => {
-                let before_renewal = |number: u64| ((number >> REKEY_LOG2) + 1 << REKEY_LOG2) - 3;
+                let before_renewal = |number: u64| (((number >> REKEY_LOG2) + 1) << REKEY_LOG2) - 3;
                 let down = before_renewal(self.rig.session(self.peer.connection).sealer.next_number());
                 let up = before_renewal(self.peer.sealer.next_number());
                 if self.rig.session(self.peer.connection).sealer.next_number() < down
