@@ -29,6 +29,7 @@ use crate::impairment::settings::ImpairmentSettings;
 use crate::net::clock::monotonic_us;
 use crate::node::minter::Minter;
 use crate::node::origin::OriginSource;
+use crate::node::random::random;
 use crate::node::tls::UpstreamTrust;
 use crate::state::view::{Scope, View};
 
@@ -186,6 +187,7 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
         relay: stage.relay,
         client: ClientSettings::default(),
         minter: stage.minter.clone(),
+        players_from: u64::from(u32::from_le_bytes(random()?)) << 32 | 1,
         clients: plan.clients,
         threads,
         ramp_per_s: plan.ramp_per_s.unwrap_or_else(|| ramp_for(plan)),

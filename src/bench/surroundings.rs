@@ -21,6 +21,9 @@ pub struct Surroundings {
     pub settings: ClientSettings,
     /// Each client has a loopback address of its own.
     pub apart: bool,
+    /// Number of the first client's player, drawn anew for each run: a player has one session at a relay, and other hosts' benches
+    /// have players too.
+    pub players_from: u64,
     /// What mints a token for each session; without one the relay must ask for none.
     pub minter: Option<Minter>,
     /// When measuring ends: the links become clean.
@@ -54,7 +57,10 @@ impl Surroundings {
     /// randomness mints none, and the relay then says no.
     #[must_use]
     pub fn client_settings(&self, client: u64) -> ClientSettings {
-        let token = self.minter.as_ref().and_then(|minter| minter.mint(client).ok());
+        let token = self.minter.as_ref().and_then(|minter| {
+            let player = self.players_from.wrapping_add(client);
+            minter.mint(player).ok()
+        });
         match token {
             Some(token) => self.settings.clone().with_token(&token),
             None => self.settings.clone(),

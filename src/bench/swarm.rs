@@ -55,6 +55,8 @@ pub struct SwarmSettings {
     pub client: ClientSettings,
     /// What mints a token for each session; without one the relay must ask for none.
     pub minter: Option<Minter>,
+    /// Number of the first client's player.
+    pub players_from: u64,
     /// How many clients.
     pub clients: usize,
     /// Threads.
@@ -222,6 +224,7 @@ impl Runner {
             relay: settings.relay,
             settings: settings.client.clone(),
             apart: settings.apart,
+            players_from: settings.players_from,
             minter: settings.minter.clone(),
             clean_us: table.clean_us,
             input_hz: settings.input_hz,
@@ -463,6 +466,7 @@ mod tests {
                 relay: relay.local_addr().expect("an address"),
                 client: ClientSettings::default(),
                 minter: None,
+                players_from: 1,
                 clients: 3,
                 threads: 1,
                 ramp_per_s: 1_000.0,

@@ -51,7 +51,7 @@ struct MintArgs {
     /// Relays to try, in order, as clients reach them
     #[arg(long, value_name = "ADDR[,ADDR...]", value_delimiter = ',', required = true, num_args = 1..=8)]
     relay: Vec<SocketAddr>,
-    /// The player's number at the backend
+    /// The player's number at the backend; a newer session of a player replaces its older one, but for 0: nobody in particular
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole(0..=u64::MAX))]
     client: u64,
     /// Name of the fleet that the relays have

@@ -10,6 +10,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{PoisonError, RwLock};
 
+use super::residents::Residents;
+use crate::state::player::ClientId;
 use crate::token::history::{Claim, TokenHistory};
 use crate::token::{self, Grant, TokenId, TokenKeys, TokenRefusal};
 
@@ -28,6 +30,7 @@ pub struct Gate {
     keys: RwLock<TokenKeys>,
     history: TokenHistory,
     whereabouts: Whereabouts,
+    residents: Residents,
     unix_s: fn() -> u64,
 }
 
@@ -50,6 +53,7 @@ impl Gate {
             keys: RwLock::new(keys),
             history: TokenHistory::new(unix_s()),
             whereabouts,
+            residents: Residents::default(),
             unix_s,
         }
     }
@@ -89,9 +93,16 @@ impl Gate {
         })
     }
 
-    /// The client of an admitted token was heard.
-    pub fn confirm(&self, id: &TokenId) {
+    /// The client of an admitted token was heard: it is the session of its player now.
+    pub fn confirm(&self, id: &TokenId, player: ClientId, connection: u64) {
         self.history.confirm(id);
+        self.residents.settle(player, connection);
+    }
+
+    /// Which session is a player's.
+    #[must_use]
+    pub fn residents(&self) -> &Residents {
+        &self.residents
     }
 
     /// Tokens remembered.

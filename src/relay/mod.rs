@@ -26,6 +26,7 @@ pub mod overload;
 pub mod pace;
 pub mod plan;
 pub mod priority;
+pub mod residents;
 pub mod segments;
 pub mod serve;
 pub mod session;

@@ -301,6 +301,9 @@ impl Shard {
             return;
         };
         self.by_source.remove(&(session.source, session.client_nonce));
+        if let Some(gate) = &self.settings.gate {
+            gate.residents().leave(session.client, session.connection);
+        }
         self.unheard_open -= usize::from(!session.confirmed);
         let ShardLimits { limits, census, .. } = &self.settings.limits;
         census.leave(limits, session.source.ip());
@@ -331,6 +334,7 @@ impl Shard {
     pub fn timers(&mut self, now_us: u64, outbox: &mut impl Outbox) {
         self.counters.control_backlog = 0;
         self.forget_heard();
+        self.dismiss_replaced(now_us);
         let (budget, share_thousandths) = (self.kitchen.budget, self.egress.share_thousandths());
         for place in 0..self.sessions.len() {
             if outbox.room() == 0 {
@@ -358,6 +362,22 @@ impl Shard {
                 Due::End(reason) => self.close(place, reason),
             }
         }
+    }
+
+    /// Sessions whose player has a newer one are told so and let go (THREATS 18).
+    fn dismiss_replaced(&mut self, now_us: u64) {
+        let Some(gate) = &self.settings.gate else { return };
+        let (sessions, own) = (&mut self.sessions, self.settings.index);
+        let is_own = |connection| Shard::of_connection(connection) == own;
+        gate.residents().take_replaced(is_own, |connection| {
+            let place = usize::try_from(connection & ((1 << PLACE_BITS) - 1)).unwrap_or(usize::MAX);
+            if let Some(Some(session)) = sessions.get_mut(place)
+                && session.connection == connection
+            {
+                let farewell = (CloseReason::Replaced, FAREWELLS, now_us);
+                session.closing.get_or_insert(farewell);
+            }
+        });
     }
 
     fn serve_place(&mut self, place: usize, now_us: u64, outbox: &mut impl Outbox) {

@@ -129,7 +129,7 @@ impl Shard {
         };
         self.unheard_open -= usize::from(!joined);
         if let (false, Some(id), Some(gate)) = (joined, &session.token, &self.settings.gate) {
-            gate.confirm(id);
+            gate.confirm(id, session.client, session.connection);
         }
         let answer = hearing.answer;
         if let Received::Close(_) = received {

@@ -12,6 +12,7 @@ use crate::state::player::PlayerEvent;
 use crate::state::view::{Range, Scope, View};
 use crate::token::{ConnectToken, Grant, Secret, TokenKey, TokenKeys, TokenRefusal};
 use crate::wire::handshake::Denial;
+use crate::wire::payload::CloseReason;
 
 static NOW_S: AtomicU64 = AtomicU64::new(1_000);
 
@@ -115,6 +116,85 @@ fn threats_9_a_token_admits_once() {
     }
     assert_eq!(refused(&rig, TokenRefusal::Used), 3);
     assert!(rig.has(again.connection) && rig.shard.open() == 1);
+}
+
+/// THREATS 18: a player that comes back with another token replaces its old session, once it was heard, and the old one is told;
+/// other players are not touched, nor is anybody by a session that was never heard.
+#[test]
+fn threats_18_a_player_that_comes_back_replaces_its_old_session() {
+    let mut rig = rig(&gate());
+    let other = Grant {
+        client: 43,
+        ..grant()
+    };
+    let mut old = join(&mut rig, 4_000, 1, &mint(&grant(), 1)).unwrap();
+    let mut bystander = join(&mut rig, 4_001, 2, &mint(&other, 2)).unwrap();
+    old.speak(&mut rig);
+    bystander.speak(&mut rig);
+    let mut new = join(&mut rig, 4_002, 3, &mint(&grant(), 3)).unwrap();
+    let sent = rig.turn_moving(3);
+    old.take_all(&sent);
+    assert!(old.closed.is_none(), "the new one was not heard");
+    new.speak(&mut rig);
+    for _ in 0..6 {
+        let sent = rig.turn_moving(3);
+        [&mut old, &mut new, &mut bystander]
+            .into_iter()
+            .for_each(|peer| peer.take_all(&sent));
+    }
+    assert_eq!(old.closed, Some(CloseReason::Replaced));
+    assert!(!rig.has(old.connection) && rig.has(new.connection) && rig.has(bystander.connection));
+    assert!(new.closed.is_none() && bystander.closed.is_none() && new.headers.len() > 4);
+    // Its last words, under way since before, do not bring it back.
+    let late = old.up(vec![0]);
+    rig.refuses(old.path, &late);
+    let mut newest = join(&mut rig, 4_003, 4, &mint(&grant(), 4)).unwrap();
+    newest.speak(&mut rig);
+    (0..6).for_each(|_| drop(rig.turn_moving(3)));
+    assert!(!rig.has(new.connection) && rig.has(newest.connection));
+}
+
+/// THREATS 13: a backend whose clock is a minute off mints good tokens where they live longer than that; a wall clock that jumps
+/// ends no session, since sessions know none.
+#[test]
+fn threats_13_a_minute_off_is_allowed_for_and_jumps_end_no_session() {
+    static CLOCK_S: AtomicU64 = AtomicU64::new(10_000);
+    let gate = Arc::new(Gate::new(
+        keys(1),
+        Whereabouts {
+            audience: "arena".to_owned(),
+            ..Whereabouts::default()
+        },
+        || CLOCK_S.load(Ordering::Relaxed),
+    ));
+    let mut rig = rig(&gate);
+    CLOCK_S.store(10_100, Ordering::Relaxed);
+    let minted = |at_s: u64, life_s: u64, id: u8| {
+        let grant = Grant {
+            issued_s: at_s,
+            expires_s: at_s + life_s,
+            client: u64::from(id),
+            ..grant()
+        };
+        mint(&grant, id)
+    };
+    let mut slow = join(&mut rig, 4_000, 1, &minted(10_040, 120, 1)).unwrap();
+    let mut fast = join(&mut rig, 4_001, 2, &minted(10_160, 120, 2)).unwrap();
+    assert!(
+        join(&mut rig, 4_002, 3, &minted(10_040, 30, 3)).is_err(),
+        "its life is over here"
+    );
+    assert!(
+        join(&mut rig, 4_003, 4, &minted(10_160, 300, 4)).is_err(),
+        "nothing lives that long"
+    );
+    for jump_s in [3_600, 20_000, 0] {
+        CLOCK_S.store(jump_s, Ordering::Relaxed);
+        for peer in [&mut slow, &mut fast] {
+            peer.follow(&mut rig, 5, 3);
+            assert!(peer.closed.is_none() && rig.has(peer.connection));
+        }
+    }
 }
 
 /// THREATS 12: a relay tells nobody why a token is refused; its own counters say it.
