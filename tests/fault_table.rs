@@ -343,7 +343,16 @@ fn every_required_number_has_a_row() {
             number = heading.split('.').next().and_then(|number| number.parse().ok());
         } else if let (Some(areas), Some(number)) = (line.strip_prefix("- Area: "), number) {
             let areas = areas.split('|').next().unwrap();
-            let ours = ["window", "decoder", "protocol", "AOI", "interp", "clock"];
+            let ours = [
+                "window",
+                "decoder",
+                "protocol",
+                "AOI",
+                "interp",
+                "clock",
+                "prediction",
+                "client lib",
+            ];
             if areas.split('/').any(|area| ours.contains(&area.trim())) {
                 entries.insert(("FAULTS", number));
             }
@@ -353,7 +362,10 @@ fn every_required_number_has_a_row() {
     for line in threats.lines() {
         if let Some(heading) = line.strip_prefix("### ") {
             part = heading.split('.').next().unwrap_or_default();
-        } else if let (true, Some(cells)) = (["II", "III", "IV"].contains(&part), line.strip_prefix("| ")) {
+        } else if let (true, Some(cells)) = (
+            ["I", "II", "III", "IV", "V", "VI"].contains(&part),
+            line.strip_prefix("| "),
+        ) {
             let number = cells.split('|').next().and_then(|cell| cell.trim().parse().ok());
             entries.extend(number.map(|number| ("THREATS", number)));
         }

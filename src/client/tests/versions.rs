@@ -33,7 +33,7 @@ fn challenged(settings: ClientSettings, offered: u16) -> (Client, u16) {
 /// A client chooses the highest that both speak, and its keys are those of what was agreed: where the relay's offer was
 /// changed on the way, nothing opens, down to the version that does not hold it.
 #[test]
-fn a_client_chooses_the_highest_that_both_speak() {
+fn threats_20_a_client_chooses_the_highest_that_both_speak() {
     for (settings, offered, chosen) in [
         (speaking(OLD, NEW), NEW, NEW),
         (speaking(OLD, NEW), OLD, OLD),

@@ -13,7 +13,7 @@ use crate::client::inbox::ClientEvent;
 use crate::state::record::Record;
 use crate::state::update::TickUpdate;
 
-/// SPEC OPS2, FAULTS 43, 44: the origin dies; the client keeps exactly the last world and is told that it is stale;
+/// SPEC OPS2, FAULTS 43, 44, THREATS 87: the origin dies; the client keeps exactly the last world and is told that it is stale;
 /// a new origin at the same address is a new stream, and the client follows without a new session.
 #[test]
 fn ops2_a_client_outlives_its_origin() {

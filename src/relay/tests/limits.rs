@@ -1,8 +1,11 @@
 //! What strangers and clients may make a shard do (THREATS 2, 15 to 17, 47, 71).
 
+use std::net::Ipv4Addr;
+
 use super::peer::{Peer, Rig, cookie, path};
 use crate::relay::admission::{Limited, Limits};
 use crate::relay::counters::DatagramRefusal;
+use crate::relay::outbox::Path;
 use crate::relay::shard::{Receipt, ShardLimits};
 use crate::sequence::Tick;
 use crate::wire::handshake::{Denial, put_request, put_response};
@@ -53,6 +56,43 @@ fn threats_2_requests_in_one_name_are_answered_at_a_rate() {
     }
     assert!((220..=228).contains(&answered), "{answered} in ten seconds");
     assert_eq!(limited(&rig, Limited::ChallengesOfHost), 10_000 - answered as u64);
+}
+
+/// THREATS 14: honest clients by the hundred come and leave in each tick, all with good cookies. Who is in session misses no
+/// snapshot, and a newcomer is in at once; what is over the rate of a prefix is refused before it costs a key.
+#[test]
+fn threats_14_a_flood_of_good_handshakes_leaves_sessions_served() {
+    const EACH_TICK: u32 = 100;
+    let mut rig = rig(Limits {
+        handshakes_per_prefix_per_s: 500,
+        ..Limits::default()
+    });
+    let mut resident = Peer::join(&mut rig, 4_000);
+    resident.follow(&mut rig, 10, 5);
+    let (before, mut came) = (resident.headers.len(), 0);
+    let host = |number: u32| Path {
+        remote: (Ipv4Addr::from(0x0A00_0000 + number * 7), 4_000).into(),
+        local: None,
+    };
+    let nonce = |number: u32| core::array::from_fn(|at| number.to_le_bytes()[at % 4]);
+    for tick in 0..40 {
+        for number in tick * EACH_TICK..(tick + 1) * EACH_TICK {
+            let from = host(number);
+            let Ok(mut guest) = Peer::try_join(&mut rig, from, nonce(number), None) else {
+                continue;
+            };
+            let leave = guest.up(vec![payload::CLOSE, CloseReason::Left as u8]);
+            assert_eq!(rig.hear(from, &leave).0, Receipt::Taken);
+            came += 1;
+        }
+        resident.follow(&mut rig, 1, 5);
+        if tick == 20 {
+            Peer::try_join(&mut rig, path(4_001), [7; 16], None).unwrap();
+        }
+    }
+    assert_eq!(came, 40 * EACH_TICK);
+    assert_eq!(resident.headers.len() - before, 40, "each tick");
+    assert_eq!(rig.shard.open(), 2);
 }
 
 /// THREATS 15: sessions of one host begin at its rate. Who is over it is not answered, and is in when he tries again later; a

@@ -17,6 +17,28 @@ use crate::wire::payload::clock_stamp;
 use crate::wire::report::{RefuseReason, Report};
 use crate::wire::snapshot::SnapshotHeader;
 
+/// THREATS 87: a minute without an origin ends no session: whoever speaks is answered with a sign of life, and the stream goes on
+/// when it is back.
+#[test]
+fn threats_87_a_minute_without_an_origin_ends_no_session() {
+    let mut rig = Rig::new(10, Tick(1));
+    let mut peer = Peer::join(&mut rig, 4_000);
+    peer.follow(&mut rig, 10, 5);
+    let (numbers, snapshots) = (peer.numbers.len(), peer.headers.len());
+    for _ in 0..60 * 20 {
+        rig.now_us += 50_000;
+        peer.speak(&mut rig);
+        let sent = rig.due();
+        peer.take_all(&sent);
+    }
+    assert!(rig.has(peer.connection) && peer.closed.is_none());
+    assert_eq!(peer.headers.len(), snapshots);
+    let signs = peer.numbers.len() - numbers;
+    assert!((250..=310).contains(&signs), "{signs} signs of life in a minute");
+    peer.follow(&mut rig, 10, 5);
+    assert_eq!(peer.headers.len(), snapshots + 10);
+}
+
 /// Says an honest report whose round trip is this long.
 fn speak_after(peer: &mut Peer, rig: &mut Rig, round_trip_us: u64) {
     let mut report = peer.report();

@@ -37,7 +37,7 @@ fn a_relay_serves_its_own_version_and_the_one_before() {
 
 /// What a relay does not speak, older or newer, is denied after the cookie, with the highest it speaks.
 #[test]
-fn a_version_that_is_not_spoken_is_denied_with_what_is() {
+fn threats_20_a_version_that_is_not_spoken_is_denied_with_what_is() {
     let only_old = Versions::between(OLD, OLD).unwrap();
     let mut rig = Rig::with(10, Tick(1), |settings| settings.versions = only_old);
     for (number, version) in [(1, PROTOCOL_VERSION), (2, OLD - 1), (3, 0), (4, u16::MAX)] {
@@ -60,7 +60,7 @@ fn a_version_that_is_not_spoken_is_denied_with_what_is() {
 
 /// Keys hold the version and what was offered: where either was changed on the way, neither end opens the other's datagrams.
 #[test]
-fn what_was_agreed_is_in_the_keys() {
+fn threats_20_what_was_agreed_is_in_the_keys() {
     let mut rig = Rig::new(10, Tick(1));
     let agreed = Agreed {
         version: PROTOCOL_VERSION,

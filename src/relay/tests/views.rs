@@ -304,7 +304,7 @@ fn pre4_inputs_ride_in_a_datagram_and_are_acknowledged() {
     assert_eq!(peer.inputs_acknowledged, Some(3));
 }
 
-/// SPEC OPS1: a shard that does not keep up serves spectators less, then players; critical events come all the same, and
+/// SPEC OPS1, THREATS 93: a shard that does not keep up serves spectators less, then players; critical events come all the same, and
 /// it recovers by itself.
 #[test]
 fn ops1_an_overloaded_shard_slows_spectators_first_and_recovers() {
