@@ -126,6 +126,16 @@ pub const fn digest_spacing_us(slots: usize) -> u64 {
 }
 /// Longest wait of a snapshot for its parts before it is reported, microseconds (SPEC TAB8).
 pub const HOLD_BACK_MAX_US: u64 = 100_000;
+/// Sessions of one token that were not heard, at once: copies of its Response make sessions too, and the first heard is its own.
+pub const TOKEN_PENDING_MAX: usize = 8;
+/// How often a token is claimed at all.
+pub const TOKEN_CLAIMS_MAX: u32 = 64;
+/// Tokens opened in a second, by all shards together: some 3 us each.
+pub const TOKENS_OPENED_PER_S: u64 = 10_000;
+/// Those of hosts that show none that are refused, beside, while others spend the above.
+pub const TOKENS_RESERVED_PER_S: u64 = 2_000;
+/// Refused tokens of a host in a second that do not make it one of the others.
+pub const REFUSED_PER_HOST_PER_S: u64 = 10;
 /// Addresses of one session that are challenged at once: where its client went, and where somebody copies its datagrams to.
 pub const PROBES_MAX: usize = 2;
 /// Bytes that go to an address a client has not proven, for each that came from there (RFC 9000 section 8.1).
@@ -147,6 +157,10 @@ pub const UNCONFIRMED_US: u64 = 6_000_000;
 pub const WELCOMES_MAX: u32 = 30;
 /// Snapshot bytes sent before anything was heard of a client, at most: about TCP's initial window (RFC 6928).
 pub const UNCONFIRMED_BYTES: u64 = 16 << 10;
+/// How often that is halved at most for sessions of a token that has made others: 512 bytes are no snapshot.
+pub const UNCONFIRMED_HALVINGS_MAX: u32 = 5;
+/// Welcomes to a client that was not heard, at the least: some are lost.
+pub const WELCOMES_LEAST: u32 = 6;
 /// Parts one session may be sent in one tick. All parts of a snapshot go into one batch, so that no report can
 /// be taken in between them (SPEC TAB8).
 pub const PARTS_PER_TICK: usize = 24;

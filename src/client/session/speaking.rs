@@ -57,6 +57,10 @@ impl Client {
     pub fn poll_transmit(&mut self, now_us: u64, out: &mut Vec<u8>) -> bool {
         let sent = match &mut self.phase {
             Phase::Handshake(attempt) => {
+                if let Some(denial) = attempt.denial(now_us) {
+                    self.end(Ending::Denied(denial));
+                    return false;
+                }
                 if attempt.is_over(&self.settings, now_us) {
                     self.end(Ending::Unanswered);
                     return false;
