@@ -185,9 +185,14 @@ impl Playback {
         self.clock.begin_stream(&mut |turn| tell(turns, turn));
     }
 
-    /// A part of the snapshot of `server_us` decoded at `now_us`. Its entities follow.
+    /// The snapshot of `server_us` decoded at `now_us`. Its entities follow.
     pub fn take_snapshot(&mut self, server_us: u64, now_us: u64) {
-        match self.timeline.insert(server_us, self.clock.r_us()) {
+        self.take_part(server_us, true, now_us);
+    }
+
+    /// A part of the snapshot of `server_us` decoded at `now_us`; `whole` where it was the last one missing. Its entities follow.
+    pub fn take_part(&mut self, server_us: u64, whole: bool, now_us: u64) {
+        match self.timeline.insert(server_us, whole, self.clock.r_us()) {
             Placed::Newest => {
                 self.statistics.snapshots_newer += 1;
                 self.delay.arrive(server_us, now_us);
@@ -253,7 +258,7 @@ impl Playback {
             start_us: record.segment_us,
         };
         let before = r_us.and_then(|r| track.history.segment_at(r));
-        track.history.begin_segment(segment);
+        track.history.begin_segment(segment, &self.timeline);
         let after = r_us.and_then(|r| track.history.segment_at(r));
         track.switched_late |= before.is_some() && before != after && track.shown.is_some();
         track.class = record.class;
@@ -264,18 +269,17 @@ impl Playback {
                 segment: record.segment,
                 motion,
             };
-            track.history.insert(observed, most, r_us);
+            track.history.insert(observed, most, r_us, &self.timeline);
         }
         self.tracks.set_tier(index, record.tier);
     }
 
     /// A member is at rest no longer, by the snapshot of `as_of_us`; how it moves is not known yet (SPEC ENT9).
     pub fn take_awake(&mut self, slot: Slot, entity: Entity, as_of_us: u64) {
-        let until_us = self.timeline.before(as_of_us).unwrap_or(as_of_us);
         if let Some(index) = self.tracks.find(slot, entity)
             && let Some(track) = self.tracks.get_mut(index)
         {
-            track.history.wake(until_us);
+            track.history.wake(as_of_us, &self.timeline);
         }
     }
 
@@ -293,6 +297,7 @@ impl Playback {
     fn end(&mut self, index: TrackIndex, at_us: u64, absence: Absence) {
         if let Some(track) = self.tracks.get_mut(index) {
             track.end.get_or_insert(End { at_us, absence });
+            track.history.wake(at_us, &self.timeline);
         }
     }
 

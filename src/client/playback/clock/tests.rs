@@ -32,7 +32,7 @@ impl Rig {
 
     fn packets(&mut self, times: &[u64]) {
         for time in times {
-            self.timeline.insert(*time, self.clock.r_us);
+            self.timeline.insert(*time, true, self.clock.r_us);
         }
     }
 

@@ -13,7 +13,7 @@ impl Playback {
             return;
         };
         self.begin_stream(client.stream_epoch(), schema);
-        self.take_snapshot(newest.server_us, now_us);
+        self.take_part(newest.server_us, newest.is_whole(), now_us);
         for (slot, record, _) in client.display().records() {
             self.take_entered(slot, &record, newest.server_us);
         }
@@ -30,8 +30,9 @@ impl Playback {
             self.begin_stream(client.stream_epoch(), schema);
         }
         if let (Some(id), Some(at_us)) = (client.decoded_of(), client.decoded_at_us()) {
-            self.take_snapshot(at_us, now_us);
             let newest = client.newest();
+            let whole = newest.is_some_and(|newest| newest.id == id && newest.is_whole());
+            self.take_part(at_us, whole, now_us);
             if newest.is_some_and(|newest| newest.view_complete) {
                 self.take_complete_view();
             }
