@@ -2,6 +2,8 @@
 //!
 //! Times are microseconds. The period T is no setting: it is the stream's own (SPEC DEC1).
 
+use crate::limits::{PLAYBACK_AHEAD_US, PLAYBACK_DELAY_MAX_US, PLAYBACK_REANCHOR_US};
+
 /// How positions between two observations are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PositionBlend {
@@ -59,21 +61,21 @@ pub struct PlaybackSettings {
 impl Default for PlaybackSettings {
     fn default() -> PlaybackSettings {
         PlaybackSettings {
-            extrapolation_us: 100_000,
+            extrapolation_us: PLAYBACK_AHEAD_US,
             resume_us: 100_000,
-            reanchor_us: 500_000,
+            reanchor_us: PLAYBACK_REANCHOR_US,
             gain_per_s: 2.0,
             rate_min: 0.95,
             rate_max: 1.05,
             step_us: 50_000,
             gap_percentile: 95,
-            delay_max_us: 250_000,
+            delay_max_us: PLAYBACK_DELAY_MAX_US,
             delay_slew_us_per_s: 10_000,
             delay_look_us: 1_000_000,
             estimate_window_us: 3_000_000,
             estimate_settle_us: 1_000_000,
             estimate_step_us: 250_000,
-            entity_extrapolation_us: 100_000,
+            entity_extrapolation_us: PLAYBACK_AHEAD_US,
             history: 32,
             timeline: 64,
             events: 256,
