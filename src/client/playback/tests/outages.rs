@@ -1,7 +1,8 @@
 //! Outages, bursts, steps and restarts, each to the state the rules say (SPEC PLY3..PLY7).
 
-use super::rig::{Dice, Rig};
+use super::rig::{Dice, Rig, schema};
 use crate::client::playback::clock::{ClockMode, Transition, WaitReason};
+use crate::client::playback::settings::PlaybackSettings;
 
 const WAY: u64 = 40_000;
 const SECOND: u64 = 1_000_000;
@@ -284,5 +285,29 @@ fn threats_77_a_sleep_of_an_hour_is_one_jump() {
         rig.run(60 * SECOND);
         assert_eq!(rig.playback.statistics().anchors, 2, "{ppm}");
         assert_eq!(rig.playback.mode(), ClockMode::Playing);
+    }
+}
+
+/// SPEC PLY1: 128 snapshots a second that come each 150 ms, or each 200 ms, nineteen and more at a time: D grows to what that
+/// needs, and from then on the picture neither freezes nor has anything in it that is not true.
+#[test]
+fn ply1_bursts_of_many_do_not_freeze_the_picture() {
+    for between_us in [150_000, 200_000] {
+        let mut fast = schema();
+        fast.tick_period_us = 7_812;
+        let way = move |sent: u64| Some(WAY + between_us - sent % between_us);
+        let mut rig = Rig::with(PlaybackSettings::default(), fast, Box::new(way));
+        rig.run(90 * SECOND);
+        let settled = 30 * SECOND;
+        assert_eq!(rig.turns_since(settled), Vec::<&str>::new(), "{between_us}");
+        let true_all = rig.frames.iter().filter(|frame| frame.now_us >= settled);
+        assert!(true_all.clone().all(|frame| frame.drawn.unwrap().at.valid_at_r));
+        let (least, most) = rig.speeds(settled);
+        assert!(least > 0.94 && most < 1.06, "{between_us}: {least} {most}");
+        let delay_us = rig.playback.delay_us().0;
+        assert!(
+            delay_us >= between_us && delay_us <= between_us + 25_000,
+            "{delay_us}"
+        );
     }
 }
