@@ -207,6 +207,8 @@ pub const PLAYBACK_DELAY_MAX_US: u64 = 250_000;
 pub const PLAYBACK_REANCHOR_US: u64 = 500_000;
 /// The furthest a playback runs ahead of the newest tick, and an entity past its observation, microseconds (SPEC PLY3, ENT1).
 pub const PLAYBACK_AHEAD_US: u64 = 100_000;
+/// Observations of one entity, and snapshot times, that a playback keeps at the most: 0.75 s at 680 ticks a second.
+pub const PLAYBACK_KEPT_MAX: usize = 512;
 /// What a shot may take from the origin's tick to the picture and from the trigger to the origin, both ways together, beside
 /// the period it waits for a tick there, microseconds.
 pub const LAG_WAYS_US: u64 = 200_000;

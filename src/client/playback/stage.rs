@@ -3,7 +3,7 @@
 //! > Call [`Playback::receive`] after every
 //! > [`Client::receive`](crate::client::session::Client::receive), hand the world's events to [`Playback::hold`], call
 //! > [`Playback::frame`] once for each frame drawn, and draw [`Playback::drawn`]. Time is an argument, the clock of `now_us` is
-//! > the one the client is given. Nothing here allocates once as many entities were seen as there are.
+//! > the one the client is given. Nothing here allocates once as many entities were seen as there are, as far behind as it gets.
 //!
 //! A request that depends on what the player saw quotes [`Playback::seen`], and only while that says it may; a shot puts
 //! [`Playback::quote`] into its input (SPEC PLY8, ENT7).
@@ -132,6 +132,8 @@ pub struct Playback {
     estimate: ServerEstimate,
     delay: AdaptiveDelay,
     tracks: Tracks,
+    /// Observations kept of one entity.
+    observations: usize,
     moments: Moments,
     turns: VecDeque<Transition>,
     turned: Vec<Turned>,
@@ -155,6 +157,7 @@ impl Playback {
             estimate: ServerEstimate::default(),
             delay: AdaptiveDelay::new(1),
             tracks: Tracks::default(),
+            observations: settings.history,
             moments: Moments::default(),
             turns: VecDeque::with_capacity(TURNS_MAX),
             turned: Vec::new(),
@@ -173,7 +176,8 @@ impl Playback {
         let measure = Measure::new(schema);
         self.delay = AdaptiveDelay::new(measure.period_us());
         self.estimate = ServerEstimate::default();
-        self.timeline.clear();
+        self.timeline = Timeline::new(self.settings.kept_at(measure.period_us(), self.settings.timeline));
+        self.observations = self.settings.kept_at(measure.period_us(), self.settings.history);
         self.tracks.clear();
         self.turned.clear();
         self.statistics.events_void += self.moments.clear() as u64;
@@ -249,7 +253,7 @@ impl Playback {
 
     fn put(&mut self, index: TrackIndex, record: &Record) {
         let r_us = self.clock.r_us();
-        let most = self.settings.history;
+        let most = self.observations;
         let Some(track) = self.tracks.get_mut(index) else {
             return;
         };

@@ -85,11 +85,6 @@ impl Timeline {
         self.times.drain(..out);
     }
 
-    /// A new timeline (SPEC PLY7).
-    pub fn clear(&mut self) {
-        self.times.clear();
-    }
-
     /// The newest time.
     #[must_use]
     pub fn latest(&self) -> Option<u64> {

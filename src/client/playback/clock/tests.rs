@@ -138,7 +138,7 @@ fn ply7_a_new_stream_is_a_new_timeline() {
     let before = rig.clock.generation();
     let told = &mut rig.told;
     rig.clock.begin_stream(&mut |turn| told.push(turn));
-    rig.timeline.clear();
+    rig.timeline = Timeline::new(64);
     assert_eq!(rig.told, [Transition::Waits(WaitReason::NewStream)]);
     assert_eq!((rig.clock.mode(), rig.clock.r_us()), (ClockMode::Waiting, None));
     rig.packets(&[50_000, 100_000]);
