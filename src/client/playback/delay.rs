@@ -12,6 +12,10 @@
 //! it or because the relay thins what a slow way cannot take, has the median of the last steps of its snapshots' own times
 //! (SPEC DEC1, FAULTS 71). Times of arrival have no part in that.
 //!
+//! A stream that became slow: while playback waits, an anchor within R of estimate - D is between two snapshots only where D
+//! is about 2T, and the median of 64 steps takes half of them to see the new T, and D then minutes to get there. Nothing moves in the
+//! picture meanwhile, so D jumps to the 2T of the last [`STEPS_WAITING`] steps.
+//!
 //! Slow tiers: where the schema has velocities, an entity of a slow tier is extrapolated within its own allowance
 //! ([`PlaybackSettings::allowance_us`]). Where it has none nothing may be extrapolated (SPEC DEC2), so G counts as at least
 //! the period of the slowest tier in view, within the same bounds.
@@ -31,6 +35,8 @@ pub const GAPS: usize = 64;
 const BURST_SHARE: u64 = 4;
 /// Steps from which on the stream's own period is believed.
 const STEPS_LEAST: usize = 8;
+/// Steps whose median is the period while playback waits: an outage is one among them.
+const STEPS_WAITING: usize = 4;
 
 /// The last 64 of a measure.
 #[derive(Clone, Debug)]
@@ -57,6 +63,17 @@ impl Recent {
         }
         self.next = (self.next + 1) % GAPS;
         self.count = (self.count + 1).min(GAPS);
+    }
+
+    /// The median of the last `most`, if there are so many; up to 8 of them.
+    fn median_of_last(&self, most: usize) -> Option<u64> {
+        let mut last = [0; STEPS_LEAST];
+        let last = last.get_mut(..most).filter(|_| self.count >= most)?;
+        for (back, value) in (1..).zip(last.iter_mut()) {
+            *value = *self.values.get((self.next + GAPS - back) % GAPS)?;
+        }
+        last.sort_unstable();
+        last.get((most - 1) / 2).copied()
     }
 
     /// The percentile by nearest rank: the value at index ceil(p n / 100), from 1, in rising order.
@@ -141,6 +158,15 @@ impl AdaptiveDelay {
         let most_us = passed_us * settings.delay_slew_us_per_s as f64 / 1e6;
         self.delay_us += (self.target_us as f64 - self.delay_us).clamp(-most_us, most_us);
         self.moved_us = Some(now_us);
+    }
+
+    /// Playback waits: D is at least 2T, T by the last few steps.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn wait(&mut self) {
+        let step_us = self.steps.median_of_last(STEPS_WAITING).unwrap_or(0);
+        if step_us > self.nominal_us + self.nominal_us / 4 {
+            self.delay_us = self.delay_us.max(step_us.saturating_mul(2) as f64);
+        }
     }
 
     /// T: the nominal period, or the median step where the stream does not keep to it within a quarter.

@@ -348,6 +348,9 @@ impl Playback {
             _ => 0,
         };
         self.delay.advance(&self.settings, now_us, slowest_us);
+        if self.clock.mode() == ClockMode::Waiting {
+            self.delay.wait();
+        }
         let inputs = FrameInputs {
             passed_us,
             estimate_us: self.estimate.advance(&self.settings, now_us),
