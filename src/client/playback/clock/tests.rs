@@ -188,6 +188,28 @@ fn ply6_long_frames_take_the_explicit_path_and_slow_ones_do_not() {
     }
 }
 
+/// SPEC PLY6: one turn is told once, however many steps a long frame is walked in, and the anchor is that of the frame's end.
+#[test]
+fn ply6_a_long_frame_tells_of_each_turn_once() {
+    for (newest, anchored) in [(10_050_000, false), (10_900_000, true)] {
+        let mut rig = Rig::new(
+            ClockMode::Playing,
+            Some(10_000_000),
+            &[9_950_000, 10_000_000, newest - T, newest],
+        );
+        rig.frame(400_000, 11_000_000);
+        let mut told = vec![Transition::Waits(WaitReason::TooFar)];
+        if anchored {
+            told.push(Transition::Anchored {
+                from_us: Some(10_000_000),
+                to_us: 10_850_000,
+                generation: 1,
+            });
+        }
+        assert_eq!(rig.told, told);
+    }
+}
+
 /// FAULTS 67: from 300 ms late or 150 ms early, which is as early as r can be, the rate comes back to 1 and crosses it at
 /// most once.
 #[test]
