@@ -271,8 +271,9 @@ pub const RELAY_SILENCE_US: u64 = 1_000_000;
 pub const RELAY_BACKOFF_US: (u64, u64) = (100_000, 8_000_000);
 /// Datagrams a driver takes at once: more than a socket's usual buffer holds after a pause.
 pub const DRIVER_RECEIVES_MAX: usize = 256;
-/// Turns that a driver keeps until the game asks; the newest is dropped above.
-pub const DRIVER_EVENTS_MAX: usize = 128;
+/// Events that a driver keeps until the game asks: all that one session may have left, and as many turns; above, what matters
+/// least goes.
+pub const DRIVER_EVENTS_MAX: usize = 256;
 /// Time between two tries to get a socket where the system gave none, microseconds.
 pub const SOCKET_AGAIN_US: u64 = 250_000;
 /// Time in which a connection to the upstream must be up, a name resolved included, in microseconds.
