@@ -9,7 +9,7 @@
 //! [`Playback::quote`] into its input (SPEC PLY8, ENT7).
 //!
 //! Invariant: what is drawn of a frame is all of one r. While playback is Frozen or Waiting it is that of the frame before
-//! (SPEC ENT5).
+//! (SPEC ENT5); after [`Playback::adopt`] that of the session before, as stale, until there is a picture of the new one.
 
 #![deny(
     clippy::indexing_slicing,
@@ -132,6 +132,8 @@ pub struct Playback {
     estimate: ServerEstimate,
     delay: AdaptiveDelay,
     tracks: Tracks,
+    /// What was drawn of the session before, until the first picture of this one.
+    kept: Vec<Drawn>,
     /// Observations kept of one entity.
     observations: usize,
     moments: Moments,
@@ -157,6 +159,7 @@ impl Playback {
             estimate: ServerEstimate::default(),
             delay: AdaptiveDelay::new(1),
             tracks: Tracks::default(),
+            kept: Vec::new(),
             observations: settings.history,
             moments: Moments::default(),
             turns: VecDeque::with_capacity(TURNS_MAX),
@@ -179,6 +182,7 @@ impl Playback {
         self.timeline = Timeline::new(self.settings.kept_at(measure.period_us(), self.settings.timeline));
         self.observations = self.settings.kept_at(measure.period_us(), self.settings.history);
         self.tracks.clear();
+        self.kept.clear();
         self.turned.clear();
         self.statistics.events_void += self.moments.clear() as u64;
         self.measure = Some(measure);
@@ -374,6 +378,9 @@ impl Playback {
         if let (true, Some(r_us)) = (evaluate, self.clock.r_us()) {
             self.timeline.forget_before(r_us);
             self.evaluate(r_us);
+            if !self.kept.is_empty() {
+                self.hand_over();
+            }
         }
     }
 
