@@ -228,7 +228,11 @@ impl Viewer {
             let Drawn { slot, entity, at, .. } = drawn;
             self.counts.samples += 1;
             self.counts.poses[at.mode as usize] += 1;
-            let compared = at.mode != PoseMode::Missing && slot % stride == 0;
+            let followed = self
+                .strip
+                .as_ref()
+                .is_some_and(|strip| strip.follows(slot, entity));
+            let compared = at.mode != PoseMode::Missing && (slot % stride == 0 || followed);
             let real = truth
                 .filter(|_| compared)
                 .and_then(|(reader, stream)| position_at(reader, measure, stream, r_us, entity, at.segment));
