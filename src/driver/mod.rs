@@ -134,7 +134,7 @@ impl Driver {
             let text = format!("{known} relays: name 1 to {RELAYS_MAX}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         };
-        let client = of_attempt(&settings);
+        let client = settings.of_attempt();
         let mut driver = Driver {
             shown: Line::open(relay, client, random()?, now_us),
             backoff: Backoff::new(settings.backoff_us, u64::from_le_bytes(random()?)),
@@ -327,7 +327,7 @@ impl Driver {
             self.ask_after_pause(now_us);
             return;
         };
-        let client = of_attempt(&self.settings);
+        let client = self.settings.of_attempt();
         self.next = Some(Line::open(relay, client, nonce, now_us));
         self.counts.attempts += 1;
         self.tell(DriverEvent::Asking(relay));
@@ -490,15 +490,6 @@ impl Driver {
     fn tell(&mut self, event: DriverEvent) {
         self.told_events.push(event);
     }
-}
-
-/// What an attempt is told: it is shorter where there are others to ask.
-fn of_attempt(settings: &DriverSettings) -> crate::client::settings::ClientSettings {
-    let mut client = settings.client.clone();
-    if settings.relays.len() > 1 {
-        client.connect_within_us = client.connect_within_us.min(settings.attempt_us);
-    }
-    client
 }
 
 /// True when another relay is the better one to ask.
