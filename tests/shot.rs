@@ -146,6 +146,9 @@ fn ply8_a_shot_at_what_is_drawn_is_believed_and_no_other() {
     assert_eq!(lag.check(&mut shooter, &later, now_us), Err(LagRefusal::TooOld));
 }
 
+/// A tick under way: when it arrives, its time and its records.
+type UnderWay = (u64, u64, Vec<(u16, Record)>);
+
 /// An origin, a way and a playback of one period, without a relay between them.
 struct Range {
     period_us: u64,
@@ -153,8 +156,7 @@ struct Range {
     lag: LagCheck,
     playback: Playback,
     shooter: Shooter,
-    /// Ticks under way: when they arrive, and their records.
-    under_way: VecDeque<(u64, u64, Vec<(u16, Record)>)>,
+    under_way: VecDeque<UnderWay>,
     entered: HashSet<Entity>,
     believed: u32,
 }
@@ -207,7 +209,7 @@ impl Range {
                 });
             }
             let (observed, at_rest) = match id {
-                SPARSE => (tick % 2 == 0, false),
+                SPARSE => (tick.is_multiple_of(2), false),
                 NAPPER => (tick % 6 < 3, tick % 6 == 2),
                 LATE => (tick >= 24, false),
                 _ => (true, false),
