@@ -215,12 +215,21 @@ pub const SUBSCRIBER_PLAYERS_MAX: usize = 1 << 17;
 /// What players did that waits for the game, or at a relay for its origin; the newest inputs are dropped above. Some
 /// hundred milliseconds of the inputs of a thousand players.
 pub const PLAYER_EVENTS_MAX: usize = 1 << 15;
-/// Ticks an origin keeps to look at shots in the past: two seconds at 60 Hz, more than any picture's age.
-pub const LAG_FRAMES: usize = 128;
-/// The oldest picture a shot may be decided in, microseconds: a delay of 0.25 s, a freeze of 0.5 s, and a way of 0.25 s.
-pub const LAG_AGE_US: u64 = 1_000_000;
+/// The most that a playback's delay grows to, microseconds; two periods where that is more (SPEC PLY1).
+pub const PLAYBACK_DELAY_MAX_US: u64 = 250_000;
+/// The furthest a playback is from its target without a new anchor, and the longest it stays frozen, microseconds (SPEC PLY5, R).
+pub const PLAYBACK_REANCHOR_US: u64 = 500_000;
 /// The furthest a playback runs ahead of the newest tick, and an entity past its observation, microseconds (SPEC PLY3, ENT1).
-pub const LAG_AHEAD_US: u64 = 100_000;
+pub const PLAYBACK_AHEAD_US: u64 = 100_000;
+/// Observations of one entity, and snapshot times, that a playback keeps at the most: 0.75 s at 680 ticks a second.
+pub const PLAYBACK_KEPT_MAX: usize = 512;
+/// What a shot may take from the origin's tick to the picture and from the trigger to the origin, both ways together, beside
+/// the period it waits for a tick there, microseconds.
+pub const LAG_WAYS_US: u64 = 200_000;
+/// The least age of a picture that is believed, microseconds, however fast the ticks.
+pub const LAG_AGE_LEAST_US: u64 = 1_000_000;
+/// Ticks that an origin keeps to look at shots in the past, at the most: one second at 1,000 ticks a second.
+pub const LAG_FRAMES_MAX: usize = 1_024;
 /// Bytes queued for one subscriber before it is dropped as slow: two full keyframes and some ticks.
 pub const SUBSCRIBER_QUEUE_MAX: usize = 20 << 20;
 /// The longest a message may wait for a subscriber, in microseconds: a relay further behind than the lease of
@@ -276,8 +285,9 @@ pub const RELAY_SILENCE_US: u64 = 1_000_000;
 pub const RELAY_BACKOFF_US: (u64, u64) = (100_000, 8_000_000);
 /// Datagrams a driver takes at once: more than a socket's usual buffer holds after a pause.
 pub const DRIVER_RECEIVES_MAX: usize = 256;
-/// Turns that a driver keeps until the game asks; the newest is dropped above.
-pub const DRIVER_EVENTS_MAX: usize = 128;
+/// Events that a driver keeps until the game asks: all that one session may have left, and as many turns; above, what matters
+/// least goes.
+pub const DRIVER_EVENTS_MAX: usize = 256;
 /// Time between two tries to get a socket where the system gave none, microseconds.
 pub const SOCKET_AGAIN_US: u64 = 250_000;
 /// Time in which a connection to the upstream must be up, a name resolved included, in microseconds.
@@ -300,8 +310,6 @@ pub const HEARD_MAX: usize = 1 << 16;
 
 const _: () = assert!(WINDOW_ASK_AT < WINDOW_SLOTS);
 const _: () = assert!(RELAY_BACKOFF_US.0 < RELAY_BACKOFF_US.1);
-// A tombstone outlasts the history, so a slot has one entity in it.
-const _: () = assert!(LAG_FRAMES < ARENA_FRAMES);
 const _: () = assert!(PREDICTION_PENDING_MAX >= INPUTS_WINDOW);
 const _: () = assert!(UPSTREAM_TOKEN_MAX + 64 <= UPSTREAM_REQUEST_MAX);
 const _: () = assert!(SUBSCRIBER_QUEUE_MAX >= 3 * UPSTREAM_FRAME_MAX);

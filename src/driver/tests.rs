@@ -235,3 +235,59 @@ fn faults_44_a_relay_that_dies_during_a_join_is_given_up_like_a_silent_one() {
     assert_eq!(sessions.len(), 2, "{sessions:?}");
     assert!(sessions[1] < 6_000_000 + patience_us, "{sessions:?}");
 }
+
+fn lost_inputs(event: &DriverEvent) -> Option<(u32, u32)> {
+    match event {
+        DriverEvent::Client(ClientEvent::InputsLost { first, count }) => Some((*first, *count)),
+        _ => None,
+    }
+}
+
+/// SPEC PRE4: inputs given before the first session that never came are said to be lost, once.
+#[test]
+fn pre4_inputs_of_an_attempt_that_fails_are_told() {
+    let (_sockets, relays) = silent(1);
+    let mut settings = DriverSettings::new(relays);
+    settings.client.connect_within_us = 2_000_000;
+    let mut driver = Driver::new(settings, 0).unwrap();
+    assert_eq!((driver.push_input(b"a"), driver.push_input(b"b")), (Ok(1), Ok(2)));
+    let told = run(&mut driver, 0, 20);
+    let lost: Vec<_> = told.iter().filter_map(|(_, event)| lost_inputs(event)).collect();
+    assert_eq!(lost, [(1, 2)]);
+    assert_eq!(driver.push_input(b"c"), Err(InputError::SessionOver));
+}
+
+/// SPEC PRE4: inputs that the old session's relay never acknowledged are told before the new session is; the new one counts anew.
+#[test]
+fn pre4_inputs_of_a_session_that_is_replaced_are_told() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let mut settings = DriverSettings::new(vec![socket.local_addr().unwrap()]);
+    settings.keep_display_us = 0;
+    let mut driver = Driver::new(settings, 0).unwrap();
+    let mut server = Server {
+        socket,
+        session: None,
+        begun: 0,
+        snapshots: 0,
+        is_up: true,
+    };
+    let mut told = Vec::new();
+    for frame in 0..400u64 {
+        let now_us = frame * 20_000;
+        if frame == 100 {
+            assert_eq!((driver.push_input(b"a"), driver.push_input(b"b")), (Ok(1), Ok(2)));
+            server.session = None;
+        }
+        server.turn(now_us);
+        driver.poll(now_us);
+        while let Some(event) = driver.poll_event() {
+            if lost_inputs(&event).is_some() || matches!(event, DriverEvent::Session(_)) {
+                told.push(event);
+            }
+        }
+    }
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert_eq!(lost_inputs(&told[1]), Some((1, 2)));
+    assert_eq!(driver.push_input(b"c"), Ok(1));
+}

@@ -43,6 +43,14 @@ impl Client {
         Ok(pushed.number)
     }
 
+    /// Forgets the inputs that the relay has not acknowledged, as nothing will come of them; gives the number of the first and how
+    /// many there were.
+    pub fn forget_inputs(&mut self) -> Option<(u32, u32)> {
+        let lost = self.inputs.forget();
+        self.statistics.inputs_lost += lost.map_or(0, |(_, count)| u64::from(count));
+        lost
+    }
+
     /// Moves the free camera, in metres. It goes in every datagram from now on; a new stream measures it anew.
     ///
     /// # Errors
