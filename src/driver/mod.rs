@@ -118,6 +118,8 @@ pub struct Driver {
     buffers: Buffers,
     now_us: u64,
     over: bool,
+    /// The relay replaced the shown session by the next one, which is this driver's too.
+    is_own_doing: bool,
     counts: DriverCounts,
     past: PlainCounts,
 }
@@ -149,6 +151,7 @@ impl Driver {
             buffers: Buffers::default(),
             now_us,
             over: false,
+            is_own_doing: false,
             counts: DriverCounts::default(),
             past: PlainCounts::default(),
         };
@@ -194,8 +197,9 @@ impl Driver {
         if heard && self.is_silent {
             self.is_silent = false;
             self.tell(DriverEvent::Heard);
+            // One that is connected already goes on and is shown: where players have numbers the relay has replaced this one by it.
             if self.shown.is_connected()
-                && let Some(next) = self.next.take()
+                && let Some(next) = self.next.take_if(|next| !next.is_connected())
             {
                 self.counts.spared += 1;
                 self.past.add(&next.leave(now_us, &mut self.buffers));
@@ -237,7 +241,9 @@ impl Driver {
     /// more of it.
     fn shown_ended(&mut self, now_us: u64, ending: Ending) {
         self.tell_lost_inputs();
-        if matches!(ending, Ending::Left | Ending::Relay(CloseReason::Replaced)) {
+        let is_replaced = ending == Ending::Relay(CloseReason::Replaced);
+        self.is_own_doing |= is_replaced && self.next.as_ref().is_some_and(Line::is_connected);
+        if ending == Ending::Left || (is_replaced && !self.is_own_doing) {
             self.over = true;
             self.tell(DriverEvent::Over(ending));
             return;
@@ -303,7 +309,7 @@ impl Driver {
         self.tell_lost_inputs();
         let old = core::mem::replace(&mut self.shown, next);
         self.past.add(&old.leave(now_us, &mut self.buffers));
-        self.is_silent = false;
+        (self.is_silent, self.is_own_doing) = (false, false);
         self.told = true;
         self.backoff.reset();
         self.counts.sessions += 1;

@@ -5,6 +5,7 @@
 use super::*;
 use crate::client::tests::relay::{Relay, complete, record};
 use crate::wire::handshake::{DatagramKind, read_request};
+use crate::wire::payload;
 use std::net::UdpSocket;
 
 /// Ports that take everything and say nothing.
@@ -290,4 +291,56 @@ fn pre4_inputs_of_a_session_that_is_replaced_are_told() {
     assert_eq!(told.len(), 3, "{told:?}");
     assert_eq!(lost_inputs(&told[1]), Some((1, 2)));
     assert_eq!(driver.push_input(b"c"), Ok(1));
+}
+
+/// What becomes of a driver whose session stalls for two seconds at a relay that lets it in anew and, as relays do where players have
+/// numbers, replaces the old session as soon as the new one was heard: the sessions it had, and whether it is over.
+fn stalled(replaced_by_another: bool) -> (usize, bool, bool) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let settings = DriverSettings::new(vec![socket.local_addr().unwrap()]);
+    let mut driver = Driver::new(settings, 0).unwrap();
+    let mut server = Server {
+        socket,
+        session: None,
+        begun: 0,
+        snapshots: 0,
+        is_up: true,
+    };
+    let (mut sessions, mut over, mut old) = (0, false, None);
+    for frame in 0..600u64 {
+        let now_us = frame * 20_000;
+        let begun = server.begun;
+        // The stall: what is sent to the first session gets lost, while a second one begins.
+        let stalls = (2_000_000..4_000_000).contains(&now_us);
+        if now_us == 2_000_000 {
+            old = server.session.take();
+        }
+        server.turn(now_us);
+        let told = match replaced_by_another {
+            true => stalls && old.is_some(),
+            false => server.begun > begun && begun > 0,
+        };
+        if let (true, Some((mut relay, to))) = (told, old.take_if(|_| told)) {
+            let payload = Relay::payload(now_us, payload::CLOSE, &[CloseReason::Replaced as u8]);
+            server.socket.send_to(&relay.seal(payload), to).unwrap();
+        }
+        driver.poll(now_us);
+        while let Some(event) = driver.poll_event() {
+            match event {
+                DriverEvent::Session(_) => sessions += 1,
+                DriverEvent::Over(_) => over = true,
+                _ => {}
+            }
+        }
+    }
+    (sessions, over, driver.shown.is_connected())
+}
+
+/// FAULTS 44: a driver whose own second session replaces its first goes on with the second; one that somebody else's session
+/// replaces is over.
+#[test]
+fn faults_44_the_replacement_by_its_own_next_session_is_no_end() {
+    assert_eq!(stalled(false), (2, false, true));
+    assert_eq!(stalled(true), (1, true, false));
 }
