@@ -39,6 +39,7 @@ pub mod source;
 pub mod spelling;
 pub mod status;
 mod subscription;
+pub mod supervisor;
 pub mod tally;
 pub mod tls;
 

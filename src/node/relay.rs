@@ -172,6 +172,18 @@ impl RelayHandle {
         wait_until(timeout, || self.is_ready())
     }
 
+    /// True while every shard's loop turns.
+    #[must_use]
+    pub fn turns(&self) -> bool {
+        self.control.status.stalled_shard(monotonic_us()).is_none()
+    }
+
+    /// How it is doing, in one line.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        self.control.status.sentence(monotonic_us())
+    }
+
     /// What it has used so far.
     #[must_use]
     pub fn usage(&self) -> RelayUsage {

@@ -58,6 +58,27 @@ class HarmedKernel:
         self.environment = {"LD_PRELOAD": str(library), "HARM_SLOW": str(self.slow), "HARM_FULL": str(self.full)}
 
 
+class Supervisor:
+    """A service manager to a program started with `environment`: counts its signs of life, one each half second."""
+
+    def __init__(self, directory):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(str(directory / "notify.socket"))
+        self.environment = {"NOTIFY_SOCKET": str(directory / "notify.socket"), "WATCHDOG_USEC": "2000000"}
+        self.heard, self.told = 0, 0
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while True:
+            said = self.socket.recv(4096)
+            self.heard += said.startswith(b"WATCHDOG=1")
+
+    def signs(self):
+        """How many came since this was asked last."""
+        before, self.told = self.told, self.heard
+        return self.told - before
+
+
 class DamagedWay:
     """A way for UDP: clients reach `relay` through `address`; one in so many datagrams to a client has a bit flipped."""
 

@@ -113,6 +113,7 @@ class Rig:
         self.prometheus = f"http://127.0.0.1:{harm.free_port(socket.SOCK_STREAM)}"
         self.origins = {name: harm.free_port(socket.SOCK_STREAM) for name in ("steady", "shaky")}
         self.kernel = harm.HarmedKernel(directory)
+        self.supervisor = harm.Supervisor(directory)
         self.way = harm.DamagedWay(("127.0.0.1", self.datas["rough"]), one_in=20)
         self.upstream = harm.DamagedUpstream(("127.0.0.1", self.origins["shaky"]))
         self.keys = directory / "token.keys"
@@ -369,6 +370,7 @@ def slow(rig, flood):
 
     sessions = json.loads(rig.get("slow", "/sessions"))["sessions"]
     of_first = next(int(session["connection"], 16) for session in sessions if session["shard"] == 0)
+    before = rig.supervisor.signs()
     halted = harm.Halted(shards[0])
     # Longer than the frames that are kept; meanwhile datagrams for it come in at both sockets.
     end = time.monotonic() + 512 / HZ + 2
@@ -378,8 +380,13 @@ def slow(rig, flood):
         for sender in senders:
             sender.sendto(datagram, ("127.0.0.1", rig.datas["slow"]))
         time.sleep(0.002)
+    during = rig.supervisor.signs()
     halted.relieve()
     under(rig, "a shard stands still")
+    # A shard is given up after five seconds; a sign was due each half second.
+    if not before >= 20 or not 5 <= during <= 14 or not rig.supervisor.signs():
+        raise Failure(f"signs of life for the watchdog: {before} before a shard stood still, {during} while it did for 10 s")
+    say(f"no signs of life for the service manager while a shard stands still: {during} until that was noticed")
     rig.kernel.full.touch()
     under(rig, "the kernel has no memory for datagrams")
 
@@ -400,7 +407,7 @@ def run(rig):
     rig.relay("calm", "--shards", "2")
     rig.relay("rough", "--shards", "1")
     rig.relay("guarded", "--shards", "1", "--token-keys-file", rig.keys, "--sessions-max", "30", "--budget-bytes-per-s", "4000")
-    rig.relay("slow", "--shards", "2", "--receive-buffer-bytes", 65536, environment=rig.kernel.environment)
+    rig.relay("slow", "--shards", "2", "--receive-buffer-bytes", 65536, environment=rig.kernel.environment | rig.supervisor.environment)
     rig.relay("loose", upstream=rig.upstream.address, preexec_fn=few_files)
     rig.until("all relays are scraped and have a world", lambda: len(rig.rows("ackline_upstream_connected == 1")) == 5)
     for name in rig.relays:
@@ -427,7 +434,7 @@ def run(rig):
     under(rig, "more clients than places, and some without a token")
     under(rig, "a budget below what the view costs")
     # Half of its time is the run without the attack that it is compared with.
-    flood = rig.bench("slow", "--attack", "flood", "--clients", "1", "--seconds", "24")
+    flood = rig.bench("slow", "--attack", "flood", "--clients", "1", "--seconds", "40")
     loose_upstream(rig, origin)
     loose_relay(rig)
     slow(rig, flood)
