@@ -8,6 +8,7 @@
 //! A bench judges itself too: how late it was for its own timers, how busy its threads were, what the kernel dropped
 //! (FAULTS 54, 96, 110).
 
+pub mod admin;
 pub mod attack;
 pub mod ending;
 pub mod farewell;

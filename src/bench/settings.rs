@@ -1,6 +1,5 @@
 //! Flags of `demo` and `bench`, and the plan they make.
 
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -334,7 +333,7 @@ pub struct TargetFlags {
     pub audience: String,
     /// The relay's admin address; without it the report's relay-side fields are null
     #[arg(long, value_name = "ADDR", requires = "relay")]
-    pub admin: Option<SocketAddr>,
+    pub admin: Option<String>,
     /// Bearer token of the relay's admin address
     #[arg(
         long,

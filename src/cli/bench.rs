@@ -10,11 +10,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::origin::SourceArgs;
 use super::{Outcome, UsageError};
+use crate::bench::admin::Admin;
 use crate::bench::attack;
 use crate::bench::merge::merge;
 use crate::bench::report::Report;
 use crate::bench::run::{self, Glance, Plan, Target};
-use crate::bench::scrape::Admin;
 use crate::bench::settings::{Attacks, FlagError, LinkFlags, LoadFlags, TargetFlags};
 use crate::bench::stage::BEGIN_WITHIN;
 use crate::bench::summary::{count, summary};
@@ -111,10 +111,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         Some(relay) => Target::Remote {
             minter: minter(&target)?,
             relay: resolve(relay)?,
-            admin: target.admin.map(|addr| Admin {
-                addr,
-                token: target.admin_token.clone().unwrap_or_default(),
-            }),
+            admin: admin(&target)?,
             truth_trust: truth_trust(&target)?,
             truth: target.truth,
             truth_token: target.truth_token.unwrap_or_default().into_bytes(),
@@ -144,6 +141,19 @@ fn truth_trust(target: &TargetFlags) -> anyhow::Result<Option<UpstreamTrust>> {
             .map_err(|fault| usage(FlagError(format!("--truth-ca-file {}: {fault}", file.display()))))
     };
     Ok(target.truth_ca_file.as_ref().map(load).transpose()?)
+}
+
+/// The relay's admin, whose name must be one that is known.
+fn admin(target: &TargetFlags) -> anyhow::Result<Option<Admin>> {
+    let Some(addr) = target.admin.clone() else {
+        return Ok(None);
+    };
+    let token = target.admin_token.clone().unwrap_or_default();
+    let admin = Admin { addr, token };
+    match admin.resolve() {
+        Ok(_) => Ok(Some(admin)),
+        Err(error) => Err(usage(FlagError(format!("--admin {error:#}"))).into()),
+    }
 }
 
 /// What mints the tokens that a relay asks for.
