@@ -693,7 +693,7 @@ def expand(expr):
 def variables():
     """The variables at the top: data source, job, instance."""
     query = lambda name, label, text: {
-        "name": name, "label": label, "type": "query", "datasource": SOURCE, "definition": text,
+        "name": name, "label": label, "type": "query", "datasource": SOURCE,
         "query": {"query": text, "refId": f"variable-{name}"}, "refresh": 2, "sort": 1, "regex": "",
         "includeAll": True, "allValue": ".+", "multi": True, "hide": 0, "options": [], "skipUrlSync": False,
         "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
@@ -702,7 +702,7 @@ def variables():
         {
             "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus",
             "refresh": 1, "regex": "", "hide": 0, "multi": False, "includeAll": False, "options": [],
-            "skipUrlSync": False, "current": {},
+            "skipUrlSync": False,
         },
         query("job", "Job", "label_values(ackline_build_info, job)"),
         query("instance", "Relay", 'label_values(ackline_build_info{job=~"$job"}, instance)'),
@@ -721,7 +721,7 @@ def custom_of(kind, spec):
             "thresholdsStyle": {"mode": drawn},
         }
     if kind == "state-timeline":
-        return {"fillOpacity": 70, "lineWidth": 0, "spanNulls": False}
+        return {"fillOpacity": 70, "lineWidth": 0}
     return {}
 
 
@@ -731,7 +731,8 @@ def options_of(kind, spec):
         return {
             "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
             "colorMode": "background" if len(spec["steps"]) > 1 else "value",
-            "graphMode": "area", "justifyMode": "auto", "orientation": "auto", "textMode": "auto",
+            "graphMode": "area", "justifyMode": "auto", "orientation": "auto", "textMode": "auto", "wideLayout": True,
+            "showPercentChange": False, "percentChangeColorMode": "standard",
         }
     if kind == "heatmap":
         return {
@@ -746,7 +747,7 @@ def options_of(kind, spec):
     if kind == "state-timeline":
         return {
             "showValue": "auto", "rowHeight": 0.8, "mergeValues": True, "alignValue": "left",
-            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
             "tooltip": {"mode": "single", "sort": "none"},
         }
     return {

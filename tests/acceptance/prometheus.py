@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real Prometheus against real relays under load: every metric, every expression of dashboards and rules, every fault.
 
-    tests/acceptance/prometheus.py target/debug/ackline [--keep]
+    tests/acceptance/prometheus.py target/debug/ackline [--pictures docs/dashboards] [--keep]
 
 Needs prometheus and promtool (Debian: prometheus) and a C compiler. Everything runs on loopback and free ports, and ends with
 it. Five relays of the given program: `calm` serves a bench and must make every expression return data; the others are harmed,
@@ -31,6 +31,7 @@ sys.path[:0] = [str(HERE), str(GRAFANA)]
 import check  # noqa: E402: grafana/check.py
 import harm  # noqa: E402
 import make  # noqa: E402: grafana/make.py
+import picture  # noqa: E402: grafana/picture.py
 
 # The names of the interface that scripts rely on, with the label each has.
 INTERFACE = """
@@ -82,7 +83,7 @@ NEVER = {
 }
 
 # A busy host makes these hold at a relay that is not harmed: no fault of what is tried here.
-OF_THE_HOST = {"alert AcklineShardLate", "alert AcklineShardOverrun", "alert AcklineRelayDelay", "alert AcklineTicksWithheld"}
+OF_THE_HOST = {f"alert Ackline{name}" for name in ("ShardLate", "ShardOverrun", "RelayDelay", "TicksWithheld", "MessagesDropped")}
 
 HZ = 60
 FILES = 100
@@ -111,7 +112,7 @@ class Rig:
             self.admins[name] = harm.free_port(socket.SOCK_STREAM)
             self.datas[name] = harm.free_port(socket.SOCK_DGRAM)
         self.prometheus = f"http://127.0.0.1:{harm.free_port(socket.SOCK_STREAM)}"
-        self.origins = {name: harm.free_port(socket.SOCK_STREAM) for name in ("steady", "shaky")}
+        self.origins = {name: harm.free_port(socket.SOCK_STREAM) for name in ("even", "steady", "shaky")}
         self.kernel = harm.HarmedKernel(directory)
         self.supervisor = harm.Supervisor(directory)
         self.way = harm.DamagedWay(("127.0.0.1", self.datas["rough"]), one_in=20)
@@ -136,9 +137,9 @@ class Rig:
         for process in self.running:
             process.wait()
 
-    def origin(self, name):
+    def origin(self, name, hz=HZ):
         return self.start(
-            f"origin-{name}", self.program, "origin", "--scene", "arena", "--hz", HZ, "--view", "radius:30,35",
+            f"origin-{name}", self.program, "origin", "--scene", "arena", "--hz", hz, "--view", "radius:30,35",
             "--listen", f"127.0.0.1:{self.origins[name]}",
         )
 
@@ -293,7 +294,7 @@ def calm(rig):
             faults.append(f"{where} has no data at the calm relay, and nothing here causes it")
     if faults:
         raise Failure("; ".join(faults))
-    say(f"{asked} expressions asked of the calm relay: all return data but {len(only)} that a fault must cause; no alert")
+    say(f"{asked} expressions asked of the calm relay: all return data but {len(only)} that a fault must cause; no alert of it holds")
 
 
 # ---------------------------------------------------------------- relays that are harmed
@@ -395,19 +396,21 @@ def few_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
 
 
-def run(rig):
+def run(rig, pictures):
     rig.done = set()
     rig.start("prometheus", "prometheus", f"--config.file={configure(rig)}", f"--storage.tsdb.path={rig.directory}/data",
               f"--web.listen-address={rig.prometheus.removeprefix('http://')}", "--log.level=warn")
     rig.until("Prometheus has its rules and has looked for relays", lambda: is_up(rig))
     under(rig, "no relay yet")
 
+    rig.origin("even", hz=20)
     rig.origin("steady")
     origin = rig.origin("shaky")
-    rig.relay("calm", "--shards", "2")
+    rig.relay("calm", "--shards", "2", upstream="even")
     rig.relay("rough", "--shards", "1")
     rig.relay("guarded", "--shards", "1", "--token-keys-file", rig.keys, "--sessions-max", "30", "--budget-bytes-per-s", "4000")
-    rig.relay("slow", "--shards", "2", "--receive-buffer-bytes", 65536, environment=rig.kernel.environment | rig.supervisor.environment)
+    rig.relay("slow", "--shards", "2", "--receive-buffer-bytes", 65536, "--challenges-per-s", 1000,
+              environment=rig.kernel.environment | rig.supervisor.environment)
     rig.relay("loose", upstream=rig.upstream.address, preexec_fn=few_files)
     rig.until("all relays are scraped and have a world", lambda: len(rig.rows("ackline_upstream_connected == 1")) == 5)
     for name in rig.relays:
@@ -417,7 +420,7 @@ def run(rig):
 
     keys = ("--token-keys-file", rig.keys)
     rig.bench("guarded", "--clients", 40, "--seconds", 4)
-    rig.bench("calm", "--clients", 16, "--seconds", 60, "--churn", 1, "--input-hz", 20, "--loss", "2%", "--delay-ms", 10)
+    rig.bench("calm", "--clients", 16, "--seconds", 300, "--churn", 1, "--input-hz", 20, "--loss", "2%", "--delay-ms", 10)
     rig.bench("rough", "--clients", 5, "--seconds", 90, "--loss", "20%", "--delay-ms", 700, relay=rig.way.address)
     rig.bench("rough", "--clients", 5, "--seconds", 90, "--up-loss", "60%", "--down-loss", "20%", "--delay-ms", 1500)
     # So far away that no view is whole before the clean time at the run's end.
@@ -434,13 +437,17 @@ def run(rig):
     under(rig, "more clients than places, and some without a token")
     under(rig, "a budget below what the view costs")
     # Half of its time is the run without the attack that it is compared with.
-    flood = rig.bench("slow", "--attack", "flood", "--clients", "1", "--seconds", "40")
+    flood = rig.bench("slow", "--attack", "flood", "--clients", "1", "--seconds", "30")
     loose_upstream(rig, origin)
     loose_relay(rig)
     slow(rig, flood)
     for fault in UNDER:
         if fault not in rig.done:
             under(rig, fault)
+    if pictures:
+        names = {f"127.0.0.1:{port}": name for name, port in rig.admins.items()}
+        for path in picture.draw(rig.prometheus, pictures, time.monotonic() - BEGUN, names=names):
+            say(f"drew {path}, {path.stat().st_size // 1000} kB")
 
 
 def is_up(rig):
@@ -460,6 +467,7 @@ def is_ready(rig, name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary")
+    parser.add_argument("--pictures", metavar="DIR", type=pathlib.Path, help="draws each dashboard there, of all that happened")
     parser.add_argument("--keep", action="store_true", help="leaves logs and Prometheus's data behind, and says where")
     options = parser.parse_args()
     missing = [tool for tool in ("prometheus", "promtool", "cc") if not shutil.which(tool)]
@@ -471,7 +479,7 @@ def main():
     try:
         check_files()
         rig = Rig(options.binary, directory)
-        run(rig)
+        run(rig, options.pictures)
         print(f"ok: {len(rig.done)} faults caused, {len(NEVER)} alerts that nothing from outside can cause")
         return 0
     except Failure as failure:
