@@ -18,6 +18,7 @@ mod marks;
 pub mod member;
 pub mod merge;
 pub mod oracle;
+pub mod page;
 pub mod places;
 pub mod player;
 pub mod preflight;

@@ -250,6 +250,9 @@ pub struct LoadFlags {
     /// Writes the report as JSON; - for standard output, the summary then goes to standard error
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Writes the report as a page with its charts, one file that can be sent to somebody
+    #[arg(long, value_name = "FILE.html")]
+    pub page: Option<PathBuf>,
 }
 
 /// Kinds of attack, in the order in which they are done.
