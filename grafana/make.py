@@ -584,10 +584,10 @@ CLIENTS = ("clients", "Clients", "What do players get: loss, round trip, time to
         lines("Rejected by clients, by reason", "pps",
               [(rate("ackline_client_packets_rejected_total", "reason") + " > 0", "{{reason}}")],
               "Datagrams a second that clients say they refused; no line when there are none. It is their word: one "
-              "modified client can claim any number.",
+              "modified client can claim as many as it was sent.",
               "duplicate_datagram, too_old, stale: the network. no_session, session_over: clients joining or "
               "leaving. forged: keys or tampering. malformed_*, trailing, "
-              "out_of_range: relay and client disagree on the protocol, roll back. One enormous jump is one client's "
+              "out_of_range: relay and client disagree on the protocol, roll back. One jump is one client's "
               "claim. Runbook: AcklineClientRejections.", rising(10, 100)),
         lines("Reports of clients, by result", "pps",
               [(rate("ackline_client_reports_total", "result"), "{{result}}")],

@@ -21,6 +21,7 @@ pub mod minter;
 pub mod number;
 pub mod origin;
 pub mod outbox;
+pub mod paper;
 pub mod players;
 pub mod post;
 pub mod pressure;
@@ -42,6 +43,7 @@ mod subscription;
 pub mod supervisor;
 pub mod tally;
 pub mod tls;
+mod visitors;
 
 #[cfg(test)]
 mod tests;

@@ -4,13 +4,13 @@
 //! `--budget-bytes-per-s` and the variable `ACKLINE_BUDGET_BYTES_PER_S`.
 
 use std::fmt;
-use std::io::Read;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::paper;
 use super::tls::UpstreamTrust;
 use crate::limits::{SHARDS_MAX, UPSTREAM_TOKEN_MAX};
 use crate::relay::admission::Limits;
@@ -472,15 +472,8 @@ fn list(addresses: &[SocketAddr]) -> String {
 
 /// A file's text, as long as it is no longer than a configuration has reason to be: a device has no end.
 fn read(file: &Path) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(file)
-        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
-        .map_err(|error| format!("the configuration cannot be read: {error}"))?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!(
-            "this is no configuration: it is longer than {FILE_BYTES_MAX} bytes; give a TOML file"
-        ));
-    }
+    let bytes = paper::read(file, FILE_BYTES_MAX, "a TOML file")
+        .map_err(|fault| format!("this is no configuration: {fault}"))?;
     String::from_utf8(bytes)
         .map_err(|_| "this is no configuration: it is not UTF-8 text; give a TOML file".to_owned())
 }

@@ -22,6 +22,8 @@ use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
+use super::paper;
+
 /// Bytes of a file of certificates or keys, at most.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -216,17 +218,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
 
 /// A file's bytes, as long as it is no longer than one of certificates has reason to be.
 fn read(file: &Path) -> Result<Vec<u8>, String> {
-    use std::io::Read;
-    let mut bytes = Vec::new();
-    std::fs::File::open(file)
-        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
-        .map_err(|error| format!("it cannot be read: {error}"))?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!(
-            "it is longer than {FILE_BYTES_MAX} bytes: give a PEM file"
-        ));
-    }
-    Ok(bytes)
+    paper::read(file, FILE_BYTES_MAX, "a PEM file")
 }
 
 #[cfg(test)]

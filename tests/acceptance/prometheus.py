@@ -86,7 +86,7 @@ NEVER = {
 OF_THE_HOST = {f"alert Ackline{name}" for name in ("ShardLate", "ShardOverrun", "RelayDelay", "TicksWithheld", "MessagesDropped")}
 
 HZ = 60
-FILES = 100
+FILES = 80
 PATIENCE_S = 60
 
 

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use super::{OutOfBounds, RelaySettings, SettingsError, within};
 use crate::limits;
 use crate::node::number::wish;
+use crate::node::paper;
 use crate::relay::admission::Limits;
 use crate::token::{AUDIENCE_BYTES_MAX, TokenKeys};
 
@@ -124,8 +125,9 @@ impl RelaySettings {
             key: "token_keys_file",
             fault: format!("token_keys_file {:?}: {fault}", self.token_keys_file),
         };
-        let text = std::fs::read_to_string(&self.token_keys_file)
-            .map_err(|error| refused(format!("it cannot be read: {error}")))?;
+        let file = std::path::Path::new(&self.token_keys_file);
+        let bytes = paper::read(file, super::FILE_BYTES_MAX, "a file of token keys").map_err(refused)?;
+        let text = String::from_utf8(bytes).map_err(|_| refused("it is not UTF-8 text".to_owned()))?;
         self.token_keys = Some(TokenKeys::parse(&text).map_err(|error| refused(error.to_string()))?);
         Ok(())
     }
