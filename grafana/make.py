@@ -584,10 +584,10 @@ CLIENTS = ("clients", "Clients", "What do players get: loss, round trip, time to
         lines("Rejected by clients, by reason", "pps",
               [(rate("ackline_client_packets_rejected_total", "reason") + " > 0", "{{reason}}")],
               "Datagrams a second that clients say they refused; no line when there are none. It is their word: one "
-              "modified client can claim any number.",
+              "modified client can claim as many as it was sent.",
               "duplicate_datagram, too_old, stale: the network. no_session, session_over: clients joining or "
               "leaving. forged: keys or tampering. malformed_*, trailing, "
-              "out_of_range: relay and client disagree on the protocol, roll back. One enormous jump is one client's "
+              "out_of_range: relay and client disagree on the protocol, roll back. One jump is one client's "
               "claim. Runbook: AcklineClientRejections.", rising(10, 100)),
         lines("Reports of clients, by result", "pps",
               [(rate("ackline_client_reports_total", "result"), "{{result}}")],
@@ -693,7 +693,7 @@ def expand(expr):
 def variables():
     """The variables at the top: data source, job, instance."""
     query = lambda name, label, text: {
-        "name": name, "label": label, "type": "query", "datasource": SOURCE, "definition": text,
+        "name": name, "label": label, "type": "query", "datasource": SOURCE,
         "query": {"query": text, "refId": f"variable-{name}"}, "refresh": 2, "sort": 1, "regex": "",
         "includeAll": True, "allValue": ".+", "multi": True, "hide": 0, "options": [], "skipUrlSync": False,
         "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
@@ -702,7 +702,7 @@ def variables():
         {
             "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus",
             "refresh": 1, "regex": "", "hide": 0, "multi": False, "includeAll": False, "options": [],
-            "skipUrlSync": False, "current": {},
+            "skipUrlSync": False,
         },
         query("job", "Job", "label_values(ackline_build_info, job)"),
         query("instance", "Relay", 'label_values(ackline_build_info{job=~"$job"}, instance)'),
@@ -721,7 +721,7 @@ def custom_of(kind, spec):
             "thresholdsStyle": {"mode": drawn},
         }
     if kind == "state-timeline":
-        return {"fillOpacity": 70, "lineWidth": 0, "spanNulls": False}
+        return {"fillOpacity": 70, "lineWidth": 0}
     return {}
 
 
@@ -731,7 +731,8 @@ def options_of(kind, spec):
         return {
             "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
             "colorMode": "background" if len(spec["steps"]) > 1 else "value",
-            "graphMode": "area", "justifyMode": "auto", "orientation": "auto", "textMode": "auto",
+            "graphMode": "area", "justifyMode": "auto", "orientation": "auto", "textMode": "auto", "wideLayout": True,
+            "showPercentChange": False, "percentChangeColorMode": "standard",
         }
     if kind == "heatmap":
         return {
@@ -746,7 +747,7 @@ def options_of(kind, spec):
     if kind == "state-timeline":
         return {
             "showValue": "auto", "rowHeight": 0.8, "mergeValues": True, "alignValue": "left",
-            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
             "tooltip": {"mode": "single", "sort": "none"},
         }
     return {

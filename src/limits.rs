@@ -272,6 +272,8 @@ pub const LETTERS_MAX: usize = 256;
 pub const EXPORT_EVERY_US: u64 = 100_000;
 /// A shard that has not turned for this long is stalled, and the relay is not live, in microseconds.
 pub const SHARD_STALLED_US: u64 = 5_000_000;
+/// Connections to the admin at once: operators, probes and scrapers are few. One more, and the oldest goes.
+pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// Sessions in one page of the admin's list.
 pub const SESSIONS_PAGE_MAX: usize = 1000;
 /// The least and the most time between two attempts to reach the upstream, in microseconds.

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
+use super::admin::Admin;
 use super::attack::{Attack, AttackReport, Field};
 use super::inputs::InputCounts;
 use super::player::PlayerCounts;
 use super::preflight;
 use super::report::{Inputs, LinkFigures, Report};
-use super::scrape::Admin;
 use super::series::SeriesSet;
 use super::settings::LoadFlags;
 use super::stage::{self, Stage};

@@ -1,6 +1,5 @@
 //! Flags of `demo` and `bench`, and the plan they make.
 
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -252,6 +251,9 @@ pub struct LoadFlags {
     /// Writes the report as JSON; - for standard output, the summary then goes to standard error
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Writes the report as a page with its charts, one file that can be sent to somebody
+    #[arg(long, value_name = "FILE.html")]
+    pub page: Option<PathBuf>,
 }
 
 /// Kinds of attack, in the order in which they are done.
@@ -335,7 +337,7 @@ pub struct TargetFlags {
     pub audience: String,
     /// The relay's admin address; without it the report's relay-side fields are null
     #[arg(long, value_name = "ADDR", requires = "relay")]
-    pub admin: Option<SocketAddr>,
+    pub admin: Option<String>,
     /// Bearer token of the relay's admin address
     #[arg(
         long,

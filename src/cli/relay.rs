@@ -4,17 +4,20 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::{Outcome, UsageError};
+use crate::net::clock::monotonic_us;
 use crate::node::logging::{self, LogFilter};
 use crate::node::relay::RelayHandle;
 use crate::node::settings::{PartialSettings, RelaySettings};
 use crate::node::signals::{Signal, Signals};
+use crate::node::supervisor::Supervisor;
 
 const EXAMPLES: &str = "\
 Each setting is a flag, an ACKLINE_* variable and a key of the TOML file; a flag beats the variable, the variable \
 the file, the file the default.
 
 SIGTERM or SIGINT drains and ends, a second one ends at once. SIGHUP reads --config again: log and drain_deadline_s \
-take effect, what else changed is named and needs a restart; a file with a fault changes nothing.
+take effect, what else changed is named and needs a restart; a file with a fault changes nothing. Under systemd it says \
+when it is ready, reloads and stops, and gives signs of life while every shard turns (sd_notify).
 
 Examples:
   ackline relay --upstream game.internal:7700
@@ -75,27 +78,41 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     };
     tracing::info!(clients = %relay.data_addr(), admin = %relay.admin_addr(), "relay started");
     warn_of_exposure(&reload.in_force);
+    let mut supervisor = Supervisor::of_environment();
+    // Not once it has a world: a manager that waits for that would end a relay whose origin is away (FAULTS 81).
+    supervisor.ready();
     loop {
-        match signals.next(LONG) {
+        supervisor.turn(monotonic_us(), relay.turns(), &relay.sentence());
+        match signals.next(supervisor.patience().unwrap_or(LONG)) {
             Some(Signal::End) => break,
-            Some(Signal::Reload) => match RelaySettings::load(&args.settings, args.config.as_deref()) {
-                Ok(settings) => {
-                    let said = reload.take(&settings);
-                    relay.reloaded(&reload.in_force);
-                    let file = args
-                        .config
-                        .as_ref()
-                        .map_or(NO_FILE.to_owned(), |file| file.display().to_string());
-                    // A warning: a filter that was just made narrow must not hide that it was.
-                    tracing::warn!("SIGHUP: {said} ({file})");
-                }
-                Err(error) => tracing::warn!("SIGHUP: nothing was changed: {error}"),
-            },
+            Some(Signal::Reload) => {
+                supervisor.reloading(monotonic_us());
+                read_again(&args, &mut reload, &relay);
+                supervisor.ready();
+            }
             None => {}
         }
     }
     let deadline = Duration::from_secs(reload.in_force.drain_deadline_s);
-    drain(&relay, &mut signals, deadline)
+    supervisor.stopping(deadline);
+    drain(&relay, &mut signals, &mut supervisor, deadline)
+}
+
+/// Reads the settings again, takes over what can be and says what could not.
+fn read_again(args: &Args, reload: &mut Reload, relay: &RelayHandle) {
+    match RelaySettings::load(&args.settings, args.config.as_deref()) {
+        Ok(settings) => {
+            let said = reload.take(&settings);
+            relay.reloaded(&reload.in_force);
+            let file = args
+                .config
+                .as_ref()
+                .map_or(NO_FILE.to_owned(), |file| file.display().to_string());
+            // A warning: a filter that was just made narrow must not hide that it was.
+            tracing::warn!("SIGHUP: {said} ({file})");
+        }
+        Err(error) => tracing::warn!("SIGHUP: nothing was changed: {error}"),
+    }
 }
 
 /// What is read again where there is no file.
@@ -186,7 +203,12 @@ fn warn_of_exposure(settings: &RelaySettings) {
 }
 
 /// Lets the clients go, within the deadline (SPEC OPS4).
-fn drain(relay: &RelayHandle, signals: &mut Signals, deadline: Duration) -> anyhow::Result<Outcome> {
+fn drain(
+    relay: &RelayHandle,
+    signals: &mut Signals,
+    supervisor: &mut Supervisor,
+    deadline: Duration,
+) -> anyhow::Result<Outcome> {
     let begun = Instant::now();
     let sessions = relay.usage().sessions;
     tracing::info!(
@@ -195,6 +217,7 @@ fn drain(relay: &RelayHandle, signals: &mut Signals, deadline: Duration) -> anyh
     );
     relay.drain();
     while !relay.is_empty() {
+        supervisor.turn(monotonic_us(), relay.turns(), &relay.sentence());
         if signals.next(GLANCE) == Some(Signal::End) {
             tracing::warn!(
                 sessions = relay.usage().sessions,

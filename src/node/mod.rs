@@ -41,8 +41,10 @@ pub mod source;
 pub mod spelling;
 pub mod status;
 mod subscription;
+pub mod supervisor;
 pub mod tally;
 pub mod tls;
+mod visitors;
 
 #[cfg(test)]
 mod tests;

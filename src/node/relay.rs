@@ -28,6 +28,7 @@ use super::settings::RelaySettings;
 use super::shard::{ShardLinks, ShardLoop};
 use super::shelf::Shelf;
 use super::status::RelayStatus;
+use super::visitors::Visitors;
 use crate::net::clock::{monotonic_ns, monotonic_us, unix_s};
 use crate::net::socket::{ShardSocket, SocketOptions};
 use crate::net::waker::Waker;
@@ -171,6 +172,18 @@ impl RelayHandle {
     #[must_use]
     pub fn wait_ready(&self, timeout: Duration) -> bool {
         wait_until(timeout, || self.is_ready())
+    }
+
+    /// True while every shard's loop turns.
+    #[must_use]
+    pub fn turns(&self) -> bool {
+        self.control.status.stalled_shard(monotonic_us()).is_none()
+    }
+
+    /// How it is doing, in one line.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        self.control.status.sentence(monotonic_us())
     }
 
     /// What it has used so far.
@@ -382,7 +395,7 @@ impl Builder {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         runtime.spawn(ingest.run(seed));
         let router = admin::router(Arc::clone(control));
-        runtime.spawn(async move { axum::serve(listener, router).await });
+        runtime.spawn(async move { axum::serve(Visitors::new(listener), router).await });
         let metrics = Arc::clone(&control.metrics);
         runtime.spawn(async move {
             let mut due = tokio::time::interval(UPKEEP);

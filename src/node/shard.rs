@@ -244,6 +244,8 @@ impl ShardLoop {
             self.shard.dismiss(CloseReason::Idle, monotonic_us());
         }
         self.directives = last.directives();
+        // The oldest has waited longest: a shard that stood still is as late as that, though it sends the newest alone.
+        let waits_since_us = first.taken_us;
         (self.newest, self.taken_us) = (Some(last.frame.tick), last.taken_us);
         self.looped.lapped += u64::from(lapped);
         let behind = self.shard.unserved();
@@ -259,7 +261,7 @@ impl ShardLoop {
         let now_us = monotonic_us();
         self.looped
             .lateness
-            .observe(now_us, now_us.saturating_sub(self.taken_us));
+            .observe(now_us, now_us.saturating_sub(waits_since_us));
     }
 
     /// Serves the newest frame until everybody has it, or a newer one has come.

@@ -106,6 +106,22 @@ impl RelayStatus {
         })
     }
 
+    /// The state in one line, for whoever supervises the process.
+    #[must_use]
+    pub fn sentence(&self, now_us: u64) -> String {
+        if let Some(shard) = self.stalled_shard(now_us) {
+            return format!("shard {shard} has not turned for five seconds");
+        }
+        let clients = self.sessions();
+        let reasons = self.unready();
+        let state = match reasons.as_slice() {
+            [] if self.connected.load(Ordering::Relaxed) => "serving".to_owned(),
+            [] => "serving the last state, the upstream is away".to_owned(),
+            reasons => reasons.join("; "),
+        };
+        format!("{state}; {clients} clients")
+    }
+
     /// Sessions open in all shards.
     #[must_use]
     pub fn sessions(&self) -> u64 {
@@ -166,7 +182,16 @@ mod tests {
         status.draining.store(true, Ordering::Relaxed);
         assert_eq!(status.unready(), ["the relay is draining"]);
         assert!(!status.is_ready());
+        assert_eq!(status.sentence(0), "the relay is draining; 0 clients");
+        status.draining.store(false, Ordering::Relaxed);
+        assert_eq!(
+            status.sentence(0),
+            "serving the last state, the upstream is away; 0 clients"
+        );
+        status.connected.store(true, Ordering::Relaxed);
+        assert_eq!(status.sentence(0), "serving; 0 clients");
         let now_us = SHARD_STALLED_US + 10;
+        assert_eq!(status.sentence(now_us), "shard 0 has not turned for five seconds");
         assert_eq!(status.stalled_shard(now_us), Some(0));
         status.shards[0].turned_us.store(now_us, Ordering::Relaxed);
         assert_eq!(status.stalled_shard(now_us), Some(1));

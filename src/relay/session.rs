@@ -27,6 +27,7 @@ use crate::wire::version::Agreed;
 use super::arena::Arena;
 use super::bodies::Contents;
 use super::budget::{Budget, Purse};
+use super::claims::Claims;
 use super::counters::Counters;
 use super::gate::Admitted;
 use super::inputs::Inputs;
@@ -151,7 +152,7 @@ pub struct Session {
     commit_us: Option<u64>,
     restart_wanted: Option<RestartReason>,
     asked: bool,
-    rejected: [u32; 64],
+    claims: Claims,
 }
 
 /// What a new session begins with.
@@ -259,7 +260,7 @@ impl Session {
             commit_us: None,
             restart_wanted: None,
             asked: false,
-            rejected: [0; 64],
+            claims: Claims::default(),
         }
     }
 
@@ -370,13 +371,9 @@ impl Session {
         self.take_loss(report, counters);
         self.stream.acknowledge(report.next_message);
         self.requests.clone_from(&report.requests);
-        for (code, total) in &report.rejected {
-            let Some(known) = self.rejected.get_mut(usize::from(*code)) else {
-                continue;
-            };
-            counters.rejected_by_clients[usize::from(*code)] += u64::from(total.saturating_sub(*known));
-            *known = (*known).max(*total);
-        }
+        let sent = self.sealer.next_number();
+        self.claims
+            .take(&report.rejected, sent, &mut counters.rejected_by_clients);
         self.take_window(now_us, report, arena, counters);
     }
 
