@@ -101,12 +101,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for frame in 1..=20 * 60_u32 {
         driver.poll_with(now_us(), |client, _| playback.receive(client, now_us()));
         while let Some(event) = driver.poll_event() {
-            println!("{:6.2} s  {event:?}", begun.elapsed().as_secs_f64());
             match event {
-                DriverEvent::Session(_) => {
+                DriverEvent::Session(relay) => {
+                    println!("in a session with {relay}");
                     playback.adopt(driver.client(), now_us());
                     (prediction, owner_tick) = (None, None);
                 }
+                DriverEvent::Failed(why) => println!("no session: {why:?}"),
                 DriverEvent::Over(_) => return Ok(()),
                 _ => {}
             }

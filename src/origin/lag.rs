@@ -50,7 +50,7 @@ mod tests;
 pub struct LagSettings {
     /// What this origin's stream is called in quotes; it tells its players in a message. 0 where it tells nothing.
     pub stream: u32,
-    /// Ticks kept, at least 2.
+    /// Ticks kept, at least 2: those of [`age_most_us`](LagSettings::age_most_us) and two more, or what is older is refused.
     pub frames: usize,
     /// The oldest picture that is believed, microseconds.
     pub age_most_us: u64,

@@ -14,7 +14,7 @@
 //!
 //! A stream that became slow: while playback waits, an anchor within R of estimate - D is between two snapshots only where D
 //! is about 2T, and the median of 64 steps takes half of them to see the new T, and D then minutes to get there. Nothing moves in the
-//! picture meanwhile, so D jumps to the 2T of the last [`STEPS_WAITING`] steps.
+//! picture meanwhile, so D jumps to the 2T of the last four steps.
 //!
 //! Slow tiers: where the schema has velocities, an entity of a slow tier is extrapolated within its own allowance
 //! ([`PlaybackSettings::allowance_us`]). Where it has none nothing may be extrapolated (SPEC DEC2), so G counts as at least
