@@ -30,6 +30,7 @@ use crate::net::clock::monotonic_us;
 use crate::node::minter::Minter;
 use crate::node::origin::OriginSource;
 use crate::node::random::random;
+use crate::node::secret::shown_line;
 use crate::node::tls::UpstreamTrust;
 use crate::state::view::{Scope, View};
 
@@ -59,7 +60,7 @@ pub enum Target {
 /// What a run does.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The command line, for the report.
+    /// The command line, for the report, secrets masked.
     pub command: String,
     /// Whose relay.
     pub target: Target,
@@ -101,7 +102,7 @@ impl Plan {
     #[must_use]
     pub fn of(load: &LoadFlags, target: Target, down: ImpairmentSettings, up: ImpairmentSettings) -> Plan {
         Plan {
-            command: std::env::args().collect::<Vec<_>>().join(" "),
+            command: shown_line(std::env::args()),
             target,
             clients: load.clients(),
             seconds: load.seconds,
