@@ -132,8 +132,8 @@ TOKENS_REFUSED = lines(
     "Tokens refused by reason", "cps",
     [(rate("ackline_tokens_refused_total", "reason"), "{{reason}}")],
     "Connect tokens refused, a second, all after a valid cookie.",
-    "unknown_key, forged: the minting service has another key, or somebody guesses. expired, before_start: its clock, or "
-    "clients that wait too long. used: tokens tried twice. elsewhere: wrong audience or public_addresses. history_full: more "
+    "unknown_key, forged: the minting service has another key, or somebody guesses. expired, from_the_future: its clock, or "
+    "clients that wait too long. before_start: its clock where it lasts longer than a minute after a restart. used: tokens tried twice. elsewhere: wrong audience or public_addresses. history_full: more "
     "joins than the relay remembers; shorten the tokens' life.",
     rising(0.1, 1), stack=True,
 )

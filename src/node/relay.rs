@@ -120,7 +120,13 @@ impl RelayHandle {
             audience: settings.audience.clone(),
             addresses: settings.public_addresses.clone(),
         };
-        let gate = gate.map(|keys| Arc::new(Gate::new(keys, whereabouts, unix_s)));
+        // Keys of no file were made by this process: no relay had them before.
+        let began_s = if settings.token_keys_file.is_empty() {
+            0
+        } else {
+            unix_s()
+        };
+        let gate = gate.map(|keys| Arc::new(Gate::new(keys, whereabouts, began_s, unix_s)));
         let mut builder = Builder {
             settings,
             status,
