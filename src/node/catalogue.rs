@@ -80,7 +80,7 @@ pub const CATALOGUE: &[Entry] = &[
     ),
     counter(
         "ackline_handshakes_refused_total",
-        "Handshakes denied after a valid cookie, by reason.",
+        "Handshakes denied after a valid cookie, by reason; those of a host with sessions enough count as limited.",
     ),
     counter(
         "ackline_handshakes_limited_total",

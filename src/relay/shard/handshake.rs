@@ -85,8 +85,9 @@ impl Shard {
         }
         let ShardLimits { limits, census, .. } = &self.settings.limits;
         if !census.enter(limits, path.remote.ip()) {
+            // Its host is full, not the relay: that is counted apart.
             self.counters.limit(Limited::Sessions);
-            return self.deny(Denial::Full, path, &client_nonce, outbox);
+            return self.say_denied(Denial::Full, path, &client_nonce, outbox);
         }
         let granted = self.grant(now_us, path, &response);
         if granted.is_err() {
@@ -166,6 +167,16 @@ impl Shard {
         outbox: &mut impl Outbox,
     ) -> Result<(), DatagramRefusal> {
         self.counters.handshakes_refused[denial as usize - 1] += 1;
+        self.say_denied(denial, path, client_nonce, outbox)
+    }
+
+    fn say_denied(
+        &self,
+        denial: Denial,
+        path: Path,
+        client_nonce: &ClientNonce,
+        outbox: &mut impl Outbox,
+    ) -> Result<(), DatagramRefusal> {
         let version = self.settings.versions.highest();
         answer(path, outbox, |out| {
             handshake::put_denied(out, version, client_nonce, denial)
