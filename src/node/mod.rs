@@ -43,6 +43,7 @@ pub mod status;
 mod subscription;
 pub mod tally;
 pub mod tls;
+pub mod turned_away;
 
 #[cfg(test)]
 mod tests;

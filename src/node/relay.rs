@@ -4,8 +4,8 @@
 //! > [`shutdown`](RelayHandle::shutdown) ends the threads. Several relays run in one process: nothing is global.
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -105,6 +105,7 @@ impl RelayHandle {
         };
 
         let status = Arc::new(RelayStatus::new(settings.shards, monotonic_us()));
+        status.insecure.store(settings.is_insecure(), Ordering::Relaxed);
         let (metrics, shard_metrics, ingest_metrics) = RelayMetrics::new(settings.shards);
         let wakers: Vec<Waker> = sockets.iter().map(|_| Waker::new()).collect::<Result<_, _>>()?;
         let shelf = Arc::new(Shelf::new(wakers.clone()));
@@ -330,6 +331,7 @@ impl Builder {
             metrics,
             directory,
             shards: queries,
+            strangers: Mutex::default(),
         }))
     }
 
@@ -345,7 +347,8 @@ impl Builder {
             sessions_max: self.settings.sessions_max.div_ceil(self.settings.shards),
             budget: self.settings.budget(),
             gate: self.gate.clone(),
-            versions: Versions::SPOKEN,
+            versions: Versions::between(self.settings.protocol_min, u16::MAX)
+                .context("protocol_min is no version that is spoken")?,
             limits: ShardLimits {
                 limits: self.settings.limits,
                 shards: self.settings.shards,

@@ -258,6 +258,7 @@ impl Shard {
         }
         self.by_source.insert((path.remote, client_nonce), place);
         self.open += 1;
+        self.count_version(agreed.version, true);
         self.unheard_open += 1;
         self.unheard.push_back(connection);
         self.counters.sessions_opened += 1;
