@@ -305,13 +305,19 @@ impl Grant {
     }
 }
 
-/// Opens the sealed half of a token at `now_s` seconds since 1970, and gives its id with the grant. Whether it was used is
-/// for the history to say, whether it is for this relay for the caller.
-///
-/// # Errors
-/// [`TokenRefusal`]: malformed, unknown key, expired, forged, malformed within, or from the future, asked in this order, the
-/// cheapest first.
-pub fn open(keys: &TokenKeys, now_s: u64, sealed: &[u8]) -> Result<(TokenId, Grant), TokenRefusal> {
+/// What a sealed half says in clear, which is not believed before the rest was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clear {
+    /// The number of the shared key.
+    pub key: u32,
+    /// From when on it admits nobody, seconds since 1970.
+    pub expires_s: u64,
+    /// Which token it is.
+    pub id: TokenId,
+}
+
+/// Splits a sealed half, and reads what stands in clear.
+fn split(sealed: &[u8]) -> Result<(Clear, &[u8], &[u8]), TokenRefusal> {
     if sealed.is_empty() {
         return Err(TokenRefusal::Missing);
     }
@@ -321,22 +327,53 @@ pub fn open(keys: &TokenKeys, now_s: u64, sealed: &[u8]) -> Result<(TokenId, Gra
     let mut reader = ByteReader::new(clear);
     let read = |_: ReadError| TokenRefusal::Malformed;
     let version = reader.u8().map_err(read)?;
-    let key_id = reader.u32().map_err(read)?;
-    let expires_s = reader.u64().map_err(read)?;
-    let id: TokenId = reader.array().map_err(read)?;
+    let said = Clear {
+        key: reader.u32().map_err(read)?,
+        expires_s: reader.u64().map_err(read)?,
+        id: reader.array().map_err(read)?,
+    };
     if version != TOKEN_VERSION || private.len() < TAG_BYTES || sealed.len() > TOKEN_BYTES_MAX {
         return Err(TokenRefusal::Malformed);
     }
-    let key = keys.find(key_id).ok_or(TokenRefusal::UnknownKey)?;
-    if now_s >= expires_s || expires_s - now_s > LIFE_MAX_S + LEAD_MAX_S {
-        return Err(TokenRefusal::Expired);
-    }
-    let cipher = cipher(key, &id).ok_or(TokenRefusal::Malformed)?;
+    Ok((said, clear, private))
+}
+
+/// What a sealed half says in clear.
+///
+/// # Errors
+/// [`TokenRefusal::Missing`], [`TokenRefusal::Malformed`].
+pub fn clear(sealed: &[u8]) -> Result<Clear, TokenRefusal> {
+    split(sealed).map(|(said, ..)| said)
+}
+
+/// Opens a sealed half, whenever that is: what it would grant. Whether it still does is for [`open`] to say.
+///
+/// # Errors
+/// [`TokenRefusal`]: malformed, unknown key, forged, malformed within.
+pub fn unseal(keys: &TokenKeys, sealed: &[u8]) -> Result<Grant, TokenRefusal> {
+    let (said, clear, private) = split(sealed)?;
+    let key = keys.find(said.key).ok_or(TokenRefusal::UnknownKey)?;
+    let cipher = cipher(key, &said.id).ok_or(TokenRefusal::Malformed)?;
     let mut private = private.to_vec();
     let opened = cipher
         .open_in_place(nonce(), Aad::from(clear), &mut private)
         .map_err(|_| TokenRefusal::Forged)?;
-    let grant = Grant::decode(expires_s, opened).map_err(read)?;
+    Grant::decode(said.expires_s, opened).map_err(|_| TokenRefusal::Malformed)
+}
+
+/// Opens the sealed half of a token at `now_s` seconds since 1970, and gives its id with the grant. Whether it was used is
+/// for the history to say, whether it is for this relay for the caller.
+///
+/// # Errors
+/// [`TokenRefusal`]: malformed, unknown key, expired, forged, malformed within, or from the future, asked in this order, the
+/// cheapest first.
+pub fn open(keys: &TokenKeys, now_s: u64, sealed: &[u8]) -> Result<(TokenId, Grant), TokenRefusal> {
+    let Clear { key, expires_s, id } = clear(sealed)?;
+    keys.find(key).ok_or(TokenRefusal::UnknownKey)?;
+    if now_s >= expires_s || expires_s - now_s > LIFE_MAX_S + LEAD_MAX_S {
+        return Err(TokenRefusal::Expired);
+    }
+    let grant = unseal(keys, sealed)?;
     // Whoever has the key can say anything; a time that no minter gives would undo what is said of restarts.
     let life_s = expires_s.checked_sub(grant.issued_s);
     if !life_s.is_some_and(|life_s| (1..=LIFE_MAX_S).contains(&life_s)) {
