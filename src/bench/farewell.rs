@@ -20,7 +20,9 @@ pub fn words(reason: &str, target: &str) -> String {
             "{relay} is full, or has as many sessions of this host as it takes of one: raise its sessions_max, or its sessions_per_host (its ackline_handshakes_limited_total{{reason=\"sessions\"}} counts the latter), or take fewer clients"
         ),
         "version" => format!("{relay} speaks another protocol version: run versions that match"),
-        "token" => format!("{relay} refused the token"),
+        "token" => format!(
+            "{relay} refused the token; its ackline_tokens_refused_total says why: other keys, another audience, an address that is not among its public_addresses, clocks that differ, or a relay that began less than 6 s before"
+        ),
         "idle" => format!("{relay} heard nothing of the client for its idle time"),
         "protocol" => format!("{relay} found that the client broke the protocol"),
         "exhausted" | "client_exhausted" => "the session's keys were spent".to_owned(),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::report::{Reasons, Relay, Report, Spread};
+use super::settings::FlagError;
 use crate::node::secret::SecretText;
 
 /// How long an admin listener may take.
@@ -77,6 +78,15 @@ impl Samples {
             format!("the relay's admin at {admin} does not answer: check --admin, or leave it out for null relay-side figures")
         })?;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        if head.lines().next().is_some_and(|line| line.contains(" 401")) {
+            let text = match token.is_empty() {
+                true => "asks for its admin_token: give --admin-token, or ACKLINE_ADMIN_TOKEN",
+                false => {
+                    "does not take the token that --admin-token or ACKLINE_ADMIN_TOKEN gives: give the relay's admin_token"
+                }
+            };
+            return Err(FlagError(format!("--admin {admin}: it {text}")).into());
+        }
         let is_ok = head.lines().next().is_some_and(|line| line.contains(" 200"));
         anyhow::ensure!(
             is_ok,
@@ -230,6 +240,34 @@ mod tests {
             (report.relay.seal_ns_per_packet, report.complete_records),
             (None, None)
         );
+    }
+
+    /// Who asks without the token is told which flag gives it.
+    #[test]
+    fn an_admin_that_wants_a_token_says_which_flag_gives_it() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let addr = listener.local_addr().expect("an address");
+        let answers = std::thread::spawn(move || {
+            for _ in 0..2 {
+                let (mut stream, _) = listener.accept().expect("asked");
+                let mut request = [0; 512];
+                let _ = stream.read(&mut request);
+                let _ = stream.write_all(b"HTTP/1.0 401 Unauthorized\r\n\r\n{}");
+            }
+        });
+        for (token, words) in [
+            ("", "asks for its admin_token: give --admin-token"),
+            ("hunter2", "does not take the token"),
+        ] {
+            let token = SecretText::from(token);
+            let error = Samples::fetch(&Admin { addr, token }).expect_err("refused");
+            assert!(
+                error.is::<FlagError>() && error.to_string().contains(words),
+                "{error}"
+            );
+            assert!(!error.to_string().contains("hunter2"));
+        }
+        answers.join().expect("ends");
     }
 
     #[test]
