@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::attack::Bystanders;
 use super::farewell;
 use super::report::{Report, Spread};
 use super::run::NO_CLOCK;
@@ -271,8 +272,13 @@ pub fn summary(report: &Report) -> String {
         );
     }
     for attack in &report.attacks {
-        let word = if attack.ok { "ok" } else { "FAILED" };
-        let _ = writeln!(out, "  attack {}, {word}: {}", attack.kind, attack.promise);
+        let _ = writeln!(
+            out,
+            "  attack {}, {}: promised is that {}",
+            attack.kind,
+            attack.outcome(),
+            attack.promise
+        );
         let _ = writeln!(
             out,
             "    {} attempts: {}",
@@ -282,13 +288,10 @@ pub fn summary(report: &Report) -> String {
         let by = &attack.bystanders;
         let _ = writeln!(
             out,
-            "    {} bystanders, {} lost; latency p50 {} (without {}), p99 {} (without {})",
+            "    {} bystanders, {} lost; {}",
             count(by.clients),
             count(by.lost),
-            one_millis(by.p50_ms),
-            one_millis(by.p50_without_ms),
-            one_millis(by.p99_ms),
-            one_millis(by.p99_without_ms)
+            latencies(by)
         );
     }
     for note in &report.bench.notes {
@@ -322,6 +325,20 @@ pub fn summary(report: &Report) -> String {
     })
 }
 
+/// What bystanders saw of an attack.
+fn latencies(by: &Bystanders) -> String {
+    if by.latency_ratio.is_none() {
+        return "their latency was not measured: that needs the truth (--truth)".to_owned();
+    }
+    format!(
+        "latency p50 {} (without {}), p99 {} (without {})",
+        one_millis(by.p50_ms),
+        one_millis(by.p50_without_ms),
+        one_millis(by.p99_ms),
+        one_millis(by.p99_without_ms)
+    )
+}
+
 /// One time in milliseconds.
 fn one_millis(value: Option<f64>) -> String {
     value.map_or("unknown".to_owned(), |value| format!("{value:.2} ms"))
@@ -340,8 +357,17 @@ fn verdict(report: &Report) -> String {
             "INCONCLUSIVE: this host could not keep up, so what is not met says nothing of the relay ({}): take fewer clients, or an idle host",
             overload(report).unwrap_or_default()
         ),
+        (false, _) if is_bystanders_alone(report) => {
+            "NOT MET: every promise was kept; what bystanders may see of it was not met".to_owned()
+        }
         (false, _) => "FAILED: see above".to_owned(),
     }
+}
+
+/// True when nothing failed but what attacks may do to bystanders.
+fn is_bystanders_alone(report: &Report) -> bool {
+    let noticed = report.attacks.iter().filter(|attack| !attack.ok);
+    report.attacks.iter().all(|attack| attack.kept) && noticed.count() == report.verdict.failed.len()
 }
 
 /// A number with its thousands apart.

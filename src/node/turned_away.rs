@@ -16,31 +16,29 @@ pub struct TurnedAway {
 }
 
 /// What is counted of whom, and under which word.
-fn totals(counters: &Counters) -> Vec<(&'static str, &'static str, u64)> {
+fn totals(counters: &Counters) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
     let denied = Denial::ALL.into_iter().zip(counters.handshakes_refused);
     let tokens = TokenRefusal::ALL.into_iter().zip(counters.tokens_refused);
     let limited = Limited::ALL.into_iter().zip(counters.handshakes_limited);
     let denied = denied.map(|(why, count)| ("handshakes denied", why.label(), count));
     let tokens = tokens.map(|(why, count)| ("tokens refused", why.label(), count));
     let limited = limited.map(|(why, count)| ("limited", why.label(), count));
-    denied.chain(tokens).chain(limited).collect()
+    denied.chain(tokens).chain(limited)
 }
 
 impl TurnedAway {
     /// What to say of `shard` at `now_us`; nothing where nobody was turned away, or a line is not due yet.
     pub fn sentence(&mut self, now_us: u64, shard: usize, counters: &Counters) -> Option<String> {
-        let totals = totals(counters);
-        self.told.resize(totals.len(), 0);
-        let has_news = totals.iter().zip(&self.told).any(|((.., now), told)| now > told);
-        if !has_news {
+        self.told.resize(totals(counters).count(), 0);
+        let mut both = totals(counters).zip(&self.told);
+        if !both.any(|((.., now), told)| now > *told) {
             return None;
         }
         self.gate.pass(now_us, "turned away")?;
         let mut sentence = format!("shard {shard} turned clients away");
         let mut said = "";
-        for ((what, why, now), told) in totals.into_iter().zip(&mut self.told) {
-            let more = now.saturating_sub(*told);
-            *told = now;
+        for ((what, why, now), told) in totals(counters).zip(&mut self.told) {
+            let more = now.saturating_sub(core::mem::replace(told, now));
             if more > 0 {
                 let begin = if what == said {
                     String::new()
