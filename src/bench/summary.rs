@@ -431,6 +431,46 @@ mod tests {
         assert!(summary(&report).contains("ok: every client"));
     }
 
+    /// An attack whose promise held is told as that, with what the bystanders saw, and with nothing of what nobody measured.
+    #[test]
+    fn a_promise_that_was_kept_is_not_called_a_failure() {
+        use crate::bench::attack::AttackReport;
+        let mut report = Report::default();
+        report.packets.received_in_run = 1;
+        report.attacks = vec![AttackReport {
+            kind: "flood".to_owned(),
+            kept: true,
+            bystanders: Bystanders {
+                clients: 200,
+                latency_ratio: Some(1.5),
+                ..Bystanders::default()
+            },
+            ..AttackReport::default()
+        }];
+        let told = |report: &mut Report| {
+            report.verdict = super::super::verdict::judge(report);
+            summary(report)
+        };
+        let text = told(&mut report);
+        assert!(
+            text.contains("attack flood, promise kept; bystanders' latency not met: promised is that")
+                && text.contains("NOT MET: every promise was kept")
+                && !text.contains("FAILED"),
+            "{text}"
+        );
+        report.attacks[0].ok = true;
+        report.attacks[0].bystanders.latency_ratio = None;
+        let text = told(&mut report);
+        assert!(
+            text.contains("bystanders' latency not measured")
+                && text.contains("that needs the truth (--truth)"),
+            "{text}"
+        );
+        assert!(!text.contains("latency p50"), "{text}");
+        report.attacks[0].kept = false;
+        assert!(told(&mut report).ends_with("FAILED: see above\n"));
+    }
+
     /// What spoiled a run comes first, what it spoiled is no mismatch, and no line is too long to read.
     #[test]
     fn an_inconclusive_run_says_why() {

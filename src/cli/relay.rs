@@ -8,6 +8,7 @@ use crate::node::logging::{self, LogFilter};
 use crate::node::relay::RelayHandle;
 use crate::node::settings::{PartialSettings, RelaySettings, in_words};
 use crate::node::signals::{Signal, Signals};
+use crate::token::CLOCK_SLACK_S;
 
 const EXAMPLES: &str = "\
 Each setting is a flag, an ACKLINE_* variable and a key of the TOML file; a flag beats the variable, the variable \
@@ -76,6 +77,11 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
     };
     tracing::info!(clients = %relay.data_addr(), admin = %relay.admin_addr(), "relay started");
     say_keys(&reload.in_force);
+    if reload.in_force.token_keys.is_some() {
+        tracing::info!(
+            "tokens minted until {CLOCK_SLACK_S} s from now are refused (before_start): they may have been used before this start"
+        );
+    }
     for sentence in exposure(&reload.in_force) {
         tracing::warn!("{sentence}");
     }
