@@ -68,7 +68,7 @@ impl Control {
         let mut gate = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(held_back) = gate.pass(monotonic_us(), "admin") {
             tracing::warn!(
-                "the admin refused {} requests that did not show the admin_token",
+                "the admin refuses who does not show the admin_token: {} since the last line",
                 held_back + 1
             );
         }
