@@ -132,9 +132,10 @@ TOKENS_REFUSED = lines(
     "Tokens refused by reason", "cps",
     [(rate("ackline_tokens_refused_total", "reason"), "{{reason}}")],
     "Connect tokens refused, a second, all after a valid cookie.",
-    "unknown_key, forged: the minting service has another key, or somebody guesses. expired, before_start: its clock, or "
-    "clients that wait too long. used: tokens tried twice. elsewhere: wrong audience or public_addresses. history_full: more "
-    "joins than the relay remembers; shorten the tokens' life.",
+    "unknown_key, forged: the minting service has another key, or somebody guesses. expired, from_the_future: its clock, or "
+    "clients that wait too long. before_start: the same, where it lasts longer than a minute after a restart. used: tokens "
+    "tried twice. elsewhere: wrong audience or public_addresses. history_full: more joins than the relay remembers; shorten "
+    "the tokens' life.",
     rising(0.1, 1), stack=True,
 )
 HANDSHAKES_LIMITED = lines(
@@ -639,6 +640,13 @@ SECURITY = ("security", "Security", "Who knocks without a right to, and what is 
              rate("ackline_client_reports_total", match='result="contradicting"'),
              "Reports a second that contradict what their client said before. They are ignored.",
              "Modified or broken clients; other sessions are not touched.", rising(1, 100)),
+        stat("Insecure relays", "short", "sum(ackline_insecure{@})",
+             "Relays that let in whoever asks, without a token.",
+             "Where strangers can reach one: give it token_keys_file, and restart it.", at(1)),
+        stat("Refused by the admin", "short", count("ackline_admin_refused_total"),
+             "Requests to admin addresses that did not show the admin_token, in the window.",
+             "A scraper with an old token, or somebody who tries. The address should not be reachable for strangers.",
+             at(1, "yellow")),
     ]),
     ("Strangers", [
         REFUSED,
@@ -658,6 +666,10 @@ SECURITY = ("security", "Security", "Who knocks without a right to, and what is 
               [(rate("ackline_client_reports_total", "result", 'result!="taken"'), "{{result}}")],
               "Reports a second that were not taken.",
               "stale is the network. contradicting, unknown: broken or modified clients.", rising(10, 100), stack=True),
+        lines("Sessions by protocol version", "short",
+              [("sum by (version) (ackline_sessions{@})", "version {{version}}")],
+              "Sessions open, by the version of the protocol that they speak.",
+              "An old version at zero for a week: end it with protocol_min.", CALM),
         lines("Address changes by relay", "cps",
               [(rate("ackline_session_migrations_total", "instance"), "{{instance}}")],
               "Sessions moved to a new address after a proof.",

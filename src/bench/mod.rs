@@ -34,6 +34,7 @@ pub mod summary;
 pub mod surroundings;
 pub mod swarm;
 pub mod tally;
+pub mod target;
 pub mod threshold;
 pub mod trail;
 pub mod truth;

@@ -6,6 +6,7 @@ use anyhow::Context;
 
 use super::admin::Admin;
 use super::report::{Reasons, Relay, Report, Spread};
+use super::settings::FlagError;
 
 /// The samples of a metrics text: values by name with labels.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,6 +44,15 @@ impl Samples {
             format!("the relay's admin at {addr} does not answer: check --admin, or leave it out for null relay-side figures")
         })?;
         let status = answer.status;
+        if status == 401 {
+            let text = match admin.token.is_empty() {
+                true => "asks for its admin_token: give --admin-token, or ACKLINE_ADMIN_TOKEN",
+                false => {
+                    "does not take the token that --admin-token or ACKLINE_ADMIN_TOKEN gives: give the relay's admin_token"
+                }
+            };
+            return Err(FlagError(format!("--admin {addr}: it {text}")).into());
+        }
         anyhow::ensure!(
             status == 200,
             "the relay's admin at {addr} answers GET /metrics with status {status}"
@@ -188,6 +198,9 @@ pub fn fill(report: &mut Report, before: &Samples, after: &Samples) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
+
+    use crate::node::secret::SecretText;
 
     const BEFORE: &str = "ackline_full_state_fallbacks_total{reason=\"lease_over\"} 3\nackline_encode_seconds_sum 1\nackline_encode_seconds_count 10\nackline_relay_delay_seconds_bucket{le=\"0.001\"} 7\nackline_relay_delay_seconds_bucket{le=\"0.002\"} 9\nackline_relay_delay_seconds_bucket{le=\"+Inf\"} 9\n";
     const AFTER: &str = "# HELP ackline_full_state_fallbacks_total x y\n# TYPE a counter\nackline_full_state_fallbacks_total{reason=\"lease_over\"} 5\nackline_full_state_fallbacks_total{reason=\"requested\"} 0\nackline_withheld_ticks_total{reason=\"budget\"} 2\nackline_withheld_ticks_total{reason=\"slot\"} 1\nackline_encode_seconds_bucket{le=\"+Inf\"} 30\nackline_encode_seconds_sum 1.00002\nackline_encode_seconds_count 30\nackline_datagrams_sent_total 20\nackline_relay_delay_seconds_bucket{le=\"0.001\"} 97\nackline_relay_delay_seconds_bucket{le=\"0.002\"} 108\nackline_relay_delay_seconds_bucket{le=\"+Inf\"} 109\nprocess_cpu_seconds_total 2.5\nbroken\nnan_value NaN\n";
@@ -222,6 +235,35 @@ mod tests {
             (report.relay.seal_ns_per_packet, report.complete_records),
             (None, None)
         );
+    }
+
+    /// Who asks without the token is told which flag gives it.
+    #[test]
+    fn an_admin_that_wants_a_token_says_which_flag_gives_it() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let addr = listener.local_addr().expect("an address");
+        let answers = std::thread::spawn(move || {
+            for _ in 0..2 {
+                let (mut stream, _) = listener.accept().expect("asked");
+                let mut request = [0; 512];
+                let _ = stream.read(&mut request);
+                let _ = stream.write_all(b"HTTP/1.0 401 Unauthorized\r\n\r\n{}");
+            }
+        });
+        for (token, words) in [
+            ("", "asks for its admin_token: give --admin-token"),
+            ("hunter2", "does not take the token"),
+        ] {
+            let token = SecretText::from(token);
+            let addr = addr.to_string();
+            let error = Samples::fetch(&Admin { addr, token }).expect_err("refused");
+            assert!(
+                error.is::<FlagError>() && error.to_string().contains(words),
+                "{error}"
+            );
+            assert!(!error.to_string().contains("hunter2"));
+        }
+        answers.join().expect("ends");
     }
 
     #[test]

@@ -16,9 +16,10 @@ use crate::bench::merge::merge;
 use crate::bench::page::page;
 use crate::bench::report::Report;
 use crate::bench::run::{self, Glance, Plan, Target};
-use crate::bench::settings::{Attacks, FlagError, LinkFlags, LoadFlags, TargetFlags};
+use crate::bench::settings::{Attacks, FlagError, LinkFlags, LoadFlags};
 use crate::bench::stage::BEGIN_WITHIN;
 use crate::bench::summary::{count, summary};
+use crate::bench::target::TargetFlags;
 use crate::bench::threshold;
 use crate::impairment::settings::ImpairmentSettings;
 use crate::node::minter::Minter;
@@ -94,7 +95,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let Args {
         merge,
         load,
-        target,
+        mut target,
         source,
         links,
     } = args;
@@ -102,6 +103,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         return run_merge(&merge);
     }
     load.check().map_err(usage)?;
+    target.settle(std::env::args()).map_err(usage)?;
     let (down, up) = link_settings(&links)?;
     let target = match &target.relay {
         None => local(source, load.seed)?,
@@ -145,7 +147,10 @@ fn truth_trust(target: &TargetFlags) -> anyhow::Result<Option<UpstreamTrust>> {
         UpstreamTrust::load(file)
             .map_err(|fault| usage(FlagError(format!("--truth-ca-file {}: {fault}", file.display()))))
     };
-    Ok(target.truth_ca_file.as_ref().map(load).transpose()?)
+    // A recording has nobody to be believed.
+    let is_asked = !target.truth.as_deref().is_some_and(run::is_recording);
+    let file = target.truth_ca_file.as_ref().filter(|_| is_asked);
+    Ok(file.map(load).transpose()?)
 }
 
 /// The relay's admin, whose name must be one that is known.
@@ -255,11 +260,7 @@ pub(super) fn follow(load: &LoadFlags, plan: &Plan) -> anyhow::Result<Report> {
         let mut report = report?;
         attacks.append(&mut report.attacks);
         if let Some(done) = attacks.last() {
-            eprintln!(
-                "  {} {}",
-                if done.ok { "ok    " } else { "FAILED" },
-                done.observed
-            );
+            eprintln!("  {}: {}", done.outcome(), done.observed);
         }
         // A run that failed for another reason is the one to be seen.
         let keep = last.as_ref().is_none_or(|last: &Report| last.verdict.ok);

@@ -46,6 +46,7 @@ async fn admit(State(control): Relay, request: Request, next: Next) -> Response 
     if wanted.is_empty() || shown.is_some_and(|shown| shown.ct_eq(wanted).into()) {
         return next.run(request).await;
     }
+    control.refuse_admin();
     let error = "this needs the relay's admin_token: send the header Authorization: Bearer TOKEN";
     let mut refusal = reply(StatusCode::UNAUTHORIZED, &json!({ "error": error }));
     let scheme = header::HeaderValue::from_static("Bearer");

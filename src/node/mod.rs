@@ -44,6 +44,7 @@ mod subscription;
 pub mod supervisor;
 pub mod tally;
 pub mod tls;
+pub mod turned_away;
 mod visitors;
 
 #[cfg(test)]

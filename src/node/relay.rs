@@ -4,8 +4,8 @@
 //! > [`shutdown`](RelayHandle::shutdown) ends the threads. Several relays run in one process: nothing is global.
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -106,6 +106,7 @@ impl RelayHandle {
         };
 
         let status = Arc::new(RelayStatus::new(settings.shards, monotonic_us()));
+        status.insecure.store(settings.is_insecure(), Ordering::Relaxed);
         let (metrics, shard_metrics, ingest_metrics) = RelayMetrics::new(settings.shards);
         let wakers: Vec<Waker> = sockets.iter().map(|_| Waker::new()).collect::<Result<_, _>>()?;
         let shelf = Arc::new(Shelf::new(wakers.clone()));
@@ -121,7 +122,13 @@ impl RelayHandle {
             audience: settings.audience.clone(),
             addresses: settings.public_addresses.clone(),
         };
-        let gate = gate.map(|keys| Arc::new(Gate::new(keys, whereabouts, unix_s)));
+        // Keys of no file were made by this process: no relay had them before.
+        let began_s = if settings.token_keys_file.is_empty() {
+            0
+        } else {
+            unix_s()
+        };
+        let gate = gate.map(|keys| Arc::new(Gate::new(keys, whereabouts, began_s, unix_s)));
         let mut builder = Builder {
             settings,
             status,
@@ -337,6 +344,7 @@ impl Builder {
             metrics,
             directory,
             shards: queries,
+            strangers: Mutex::default(),
         }))
     }
 
@@ -352,7 +360,8 @@ impl Builder {
             sessions_max: self.settings.sessions_max.div_ceil(self.settings.shards),
             budget: self.settings.budget(),
             gate: self.gate.clone(),
-            versions: Versions::SPOKEN,
+            versions: Versions::between(self.settings.protocol_min, u16::MAX)
+                .context("protocol_min is no version that is spoken")?,
             limits: ShardLimits {
                 limits: self.settings.limits,
                 shards: self.settings.shards,

@@ -17,6 +17,8 @@ pub struct RelayStatus {
     pub connected: AtomicBool,
     /// A frame of a keyframe is on the shelf; never false again.
     pub has_world: AtomicBool,
+    /// Whoever asks is let in, without a token.
+    pub insecure: AtomicBool,
     /// Nobody new is admitted.
     pub draining: AtomicBool,
     /// The threads are to end.
@@ -61,6 +63,7 @@ impl RelayStatus {
         RelayStatus {
             connected: AtomicBool::new(false),
             has_world: AtomicBool::new(false),
+            insecure: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             last_tick_us: AtomicU64::new(0),

@@ -56,12 +56,13 @@ pub struct Opened {
 }
 
 impl Gate {
-    /// A gate that opens now. `unix_s`: seconds since 1970.
+    /// A gate that opened at `began_s`, by the clock `unix_s`: seconds since 1970. `began_s` is 0 where no relay had these keys
+    /// before.
     #[must_use]
-    pub fn new(keys: TokenKeys, whereabouts: Whereabouts, unix_s: fn() -> u64) -> Gate {
+    pub fn new(keys: TokenKeys, whereabouts: Whereabouts, began_s: u64, unix_s: fn() -> u64) -> Gate {
         Gate {
             keys: RwLock::new(keys),
-            history: TokenHistory::new(unix_s()),
+            history: TokenHistory::new(began_s),
             whereabouts,
             residents: Residents::default(),
             unix_s,

@@ -121,6 +121,8 @@ pub struct Shard {
     sessions: Vec<Option<Box<Session>>>,
     free: Vec<usize>,
     open: usize,
+    /// The same by version of the protocol, from the lowest that is spoken.
+    by_version: [usize; Versions::SPOKEN.count()],
     by_source: HashMap<(SocketAddr, [u8; 16]), usize>,
     tour: Tour,
     draining: bool,
@@ -167,6 +169,7 @@ impl Shard {
             sessions: Vec::new(),
             free: Vec::new(),
             open: 0,
+            by_version: [0; Versions::SPOKEN.count()],
             by_source: HashMap::new(),
             tour: Tour::default(),
             draining: false,
@@ -185,6 +188,30 @@ impl Shard {
     #[must_use]
     pub fn open(&self) -> usize {
         self.open
+    }
+
+    /// The same by version of the protocol, from the lowest of [`Versions::SPOKEN`].
+    #[must_use]
+    pub fn open_by_version(&self) -> &[usize] {
+        &self.by_version
+    }
+
+    /// Counts a session of a version that came, or went.
+    fn count_version(&mut self, version: u16, has_come: bool) {
+        let index = usize::from(version.saturating_sub(Versions::SPOKEN.lowest()));
+        if let Some(count) = self.by_version.get_mut(index) {
+            *count = if has_come {
+                *count + 1
+            } else {
+                count.saturating_sub(1)
+            };
+        }
+    }
+
+    /// What one session may be sent where nothing of its own says less.
+    #[must_use]
+    pub fn budget(&self) -> Budget {
+        self.settings.budget
     }
 
     /// What was counted.
@@ -312,6 +339,7 @@ impl Shard {
         census.leave(limits, session.source.ip());
         self.free.push(place);
         self.open -= 1;
+        self.count_version(session.agreed.version, false);
         self.counters.close(reason);
         self.changes
             .push(SessionChange::Closed(session.connection, reason));

@@ -17,6 +17,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use super::start::Start;
 use super::{TokenId, TokenRefusal};
 use crate::limits::{TOKEN_CLAIMS_MAX, TOKEN_PENDING_MAX, TOKENS_MAX, UNCONFIRMED_US};
 
@@ -68,22 +69,22 @@ pub struct Claim {
 /// The tokens used at a relay.
 #[derive(Debug)]
 pub struct TokenHistory {
-    /// The relay's start, seconds since 1970: what was minted before may have been used before.
-    began_s: u64,
+    /// What was minted before it may have been used before it.
+    start: Start,
     most: usize,
     claimed: Mutex<HashMap<TokenId, Claimed>>,
 }
 
 impl TokenHistory {
-    /// An empty history of a relay that begins at `now_s`.
+    /// An empty history of a relay that began at `began_s`; 0 where no relay had its keys before.
     #[must_use]
-    pub fn new(now_s: u64) -> TokenHistory {
-        TokenHistory::of_size(now_s, TOKENS_MAX)
+    pub fn new(began_s: u64) -> TokenHistory {
+        TokenHistory::of_size(began_s, TOKENS_MAX)
     }
 
     fn of_size(began_s: u64, most: usize) -> TokenHistory {
         TokenHistory {
-            began_s,
+            start: Start::new(began_s),
             most,
             claimed: Mutex::new(HashMap::new()),
         }
@@ -110,7 +111,7 @@ impl TokenHistory {
         expires_s: u64,
         connection: u64,
     ) -> Result<Claim, TokenRefusal> {
-        if issued_s < self.began_s {
+        if !self.start.allows(now_s, issued_s) {
             return Err(TokenRefusal::BeforeStart);
         }
         let mut claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -244,7 +245,7 @@ mod tests {
     /// THREATS 10: a full history refuses what is new and forgets nothing that has not expired.
     #[test]
     fn threats_10_a_full_history_refuses_and_never_evicts() {
-        let history = TokenHistory::of_size(100, 4);
+        let history = TokenHistory::of_size(90, 4);
         for n in 0..4 {
             let expires_s = if n < 2 { 110 } else { 130 };
             assert!(history.claim(101, id(n), 100, expires_s, 1).is_ok());
@@ -266,15 +267,28 @@ mod tests {
         assert_eq!(history.len(), 3);
     }
 
-    /// THREATS 11: what was minted before the relay began may have been used, so it is refused.
+    /// THREATS 11: what was minted before the relay began, or a little later by another clock, may have been used, so it is refused;
+    /// it is not remembered, and a later one is good.
     #[test]
     fn threats_11_a_token_from_before_the_start_is_refused() {
         let history = TokenHistory::new(100);
-        assert_eq!(
-            history.claim(100, id(1), 99, 130, 1),
-            Err(TokenRefusal::BeforeStart)
-        );
-        assert!(history.claim(100, id(1), 100, 130, 1).is_ok());
-        assert!(!history.is_empty());
+        for (now_s, issued_s) in [
+            (100, 99),
+            (100, 100),
+            (101, 101),
+            (110, 101),
+            (101, 150),
+            (150, 150),
+        ] {
+            assert_eq!(
+                history.claim(now_s, id(1), issued_s, 400, 1),
+                Err(TokenRefusal::BeforeStart),
+                "minted at {issued_s}, shown at {now_s}"
+            );
+        }
+        assert!(history.is_empty());
+        assert!(history.claim(160, id(1), 160, 400, 1).is_ok());
+        let history = TokenHistory::new(100);
+        assert!(history.claim(102, id(1), 102, 400, 1).is_ok());
     }
 }

@@ -95,8 +95,9 @@ impl Shard {
         }
         let ShardLimits { limits, census, .. } = &self.settings.limits;
         if !census.enter(limits, path.remote.ip()) {
+            // Its host is full, not the relay: that is counted apart.
             self.counters.limit(Limited::Sessions);
-            return self.deny(Denial::Full, path, &client_nonce, outbox);
+            return self.say_denied(Denial::Full, path, &client_nonce, outbox);
         }
         let granted = self.grant(now_us, path, &response, opened);
         if granted.is_err() {
@@ -195,6 +196,16 @@ impl Shard {
         outbox: &mut impl Outbox,
     ) -> Result<(), DatagramRefusal> {
         self.counters.handshakes_refused[denial as usize - 1] += 1;
+        self.say_denied(denial, path, client_nonce, outbox)
+    }
+
+    fn say_denied(
+        &self,
+        denial: Denial,
+        path: Path,
+        client_nonce: &ClientNonce,
+        outbox: &mut impl Outbox,
+    ) -> Result<(), DatagramRefusal> {
         let version = self.settings.versions.highest();
         answer(path, outbox, |out| {
             handshake::put_denied(out, version, client_nonce, denial)
@@ -280,6 +291,7 @@ impl Shard {
         }
         self.by_source.insert((path.remote, client_nonce), place);
         self.open += 1;
+        self.count_version(agreed.version, true);
         self.unheard_open += 1;
         self.unheard.push_back(connection);
         self.counters.sessions_opened += 1;

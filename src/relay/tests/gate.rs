@@ -26,7 +26,9 @@ fn gate() -> Arc<Gate> {
         audience: "arena".to_owned(),
         addresses: vec!["127.0.0.1:7777".parse().unwrap()],
     };
-    Arc::new(Gate::new(keys(1), whereabouts, || NOW_S.load(Ordering::Relaxed)))
+    Arc::new(Gate::new(keys(1), whereabouts, 900, || {
+        NOW_S.load(Ordering::Relaxed)
+    }))
 }
 
 fn rig(gate: &Arc<Gate>) -> Rig {
@@ -237,6 +239,7 @@ fn threats_13_a_minute_off_is_allowed_for_and_jumps_end_no_session() {
             audience: "arena".to_owned(),
             ..Whereabouts::default()
         },
+        10_000,
         || CLOCK_S.load(Ordering::Relaxed),
     ));
     let mut rig = rig(&gate);
@@ -257,9 +260,13 @@ fn threats_13_a_minute_off_is_allowed_for_and_jumps_end_no_session() {
         "its life is over here"
     );
     assert!(
-        join(&mut rig, 4_003, 4, &minted(10_160, 300, 4)).is_err(),
-        "nothing lives that long"
+        join(&mut rig, 4_003, 4, &minted(10_161, 300, 4)).is_err(),
+        "more than a minute ahead"
     );
+    assert_eq!(refused(&rig, TokenRefusal::Expired), 2);
+    assert!(join(&mut rig, 4_003, 4, &minted(10_161, 60, 4)).is_err());
+    assert_eq!(refused(&rig, TokenRefusal::FromTheFuture), 1);
+    assert!(join(&mut rig, 4_004, 5, &minted(10_160, 300, 5)).is_ok());
     for jump_s in [3_600, 20_000, 0] {
         CLOCK_S.store(jump_s, Ordering::Relaxed);
         for peer in [&mut slow, &mut fast] {
@@ -267,6 +274,46 @@ fn threats_13_a_minute_off_is_allowed_for_and_jumps_end_no_session() {
             assert!(peer.closed.is_none() && rig.has(peer.connection));
         }
     }
+}
+
+/// THREATS 11: a token that was used is not good again at a relay that was restarted, with a backend whose clock is a minute ahead:
+/// not at once, and not once the relay's clock has come to where it was minted. What is minted after that is.
+#[test]
+fn threats_11_a_used_token_is_not_good_again_after_a_restart() {
+    static CLOCK_S: AtomicU64 = AtomicU64::new(10_000);
+    let at = |now_s: u64| CLOCK_S.store(now_s, Ordering::Relaxed);
+    let begun = |began_s: u64| {
+        let gate = Gate::new(keys(1), Whereabouts::default(), began_s, || {
+            CLOCK_S.load(Ordering::Relaxed)
+        });
+        rig(&Arc::new(gate))
+    };
+    let minted = |at_s: u64, id: u8| {
+        let grant = Grant {
+            issued_s: at_s,
+            expires_s: at_s + 120,
+            audience: String::new(),
+            ..grant()
+        };
+        mint(&grant, id)
+    };
+    let (token, fresh) = (minted(10_060, 1), minted(10_063, 2));
+    let mut first = begun(5_000);
+    assert!(join(&mut first, 4_000, 1, &token).is_ok());
+    let mut second = begun(10_001);
+    for now_s in [10_001, 10_003, 10_056, 10_060, 10_179] {
+        at(now_s);
+        assert!(
+            matches!(join(&mut second, 4_001, 2, &token), Err(Denial::Token)),
+            "{now_s}"
+        );
+    }
+    assert_eq!(refused(&second, TokenRefusal::BeforeStart), 5);
+    at(10_003);
+    assert!(
+        join(&mut second, 4_002, 3, &fresh).is_ok(),
+        "no backend is further ahead"
+    );
 }
 
 /// THREATS 12: a relay tells nobody why a token is refused; its own counters say it.
@@ -283,7 +330,13 @@ fn every_refusal_of_a_token_is_counted_by_its_reason() {
         ..grant()
     };
     let early = Grant {
-        issued_s: 999,
+        issued_s: 900,
+        expires_s: 1_010,
+        ..grant()
+    };
+    let ahead = Grant {
+        issued_s: 1_061,
+        expires_s: 1_070,
         ..grant()
     };
     let mut forged = mint(&grant(), 5);
@@ -302,6 +355,7 @@ fn every_refusal_of_a_token_is_counted_by_its_reason() {
         (mint(&elsewhere, 1), TokenRefusal::Elsewhere),
         (mint(&fleet, 2), TokenRefusal::Elsewhere),
         (mint(&early, 3), TokenRefusal::BeforeStart),
+        (mint(&ahead, 8), TokenRefusal::FromTheFuture),
         (mint(&expired, 4), TokenRefusal::Expired),
         (other_key, TokenRefusal::UnknownKey),
         (missing, TokenRefusal::Missing),
