@@ -124,6 +124,9 @@ pub struct Driver {
     past: PlainCounts,
 }
 
+/// Silences after which a next session is given up where there is no other.
+const SILENCES_OF_THE_LAST: u64 = 4;
+
 impl Driver {
     /// A driver that begins to ask for a session. An unreachable relay is no error: it is asked again.
     ///
@@ -173,7 +176,10 @@ impl Driver {
         self.now_us = now_us;
         if paused && !self.is_excused {
             let most_us = self.settings.silence_us / 2;
-            self.shown.quiet_us = self.shown.quiet_us.max(now_us.saturating_sub(most_us));
+            let floor_us = now_us.saturating_sub(most_us);
+            for line in [Some(&mut self.shown), self.next.as_mut()].into_iter().flatten() {
+                line.quiet_us = line.quiet_us.max(floor_us);
+            }
             self.is_excused = true;
         }
         let heard = self.shown.receive(now_us, &mut self.buffers, &mut watch);
@@ -241,6 +247,9 @@ impl Driver {
     /// more of it.
     fn shown_ended(&mut self, now_us: u64, ending: Ending) {
         self.tell_lost_inputs();
+        while let Some(event) = self.shown.client.poll_event() {
+            self.tell(DriverEvent::Client(event));
+        }
         let is_replaced = ending == Ending::Relay(CloseReason::Replaced);
         self.is_own_doing |= is_replaced && self.next.as_ref().is_some_and(Line::is_connected);
         if ending == Ending::Left || (is_replaced && !self.is_own_doing) {
@@ -275,7 +284,7 @@ impl Driver {
             self.ask_after_pause(now_us);
         } else if next.is_connected() && self.may_show(next, now_us) {
             self.show_next(now_us);
-        } else if next.is_connected() && self.is_quiet(next, now_us) {
+        } else if next.is_connected() && self.is_given_up(next, now_us) {
             // Its relay died while the view was being completed: waiting for the end of its idle time would cost most of a minute.
             if let Some(next) = self.next.take() {
                 self.past.add(&next.leave(now_us, &mut self.buffers));
@@ -283,6 +292,17 @@ impl Driver {
             self.failed(Ending::Silent);
             self.ask_after_pause(now_us);
         }
+    }
+
+    /// True when the next session is not worth waiting for: it is silent, for longer where the shown one is over, and with it the
+    /// token that the next one spent.
+    fn is_given_up(&self, next: &Line, now_us: u64) -> bool {
+        let patience = if self.shown.is_connected() {
+            1
+        } else {
+            SILENCES_OF_THE_LAST
+        };
+        now_us.saturating_sub(next.quiet_us) >= self.settings.silence_us * patience
     }
 
     /// True when nothing came of a session for the time that counts as silence.

@@ -344,3 +344,44 @@ fn faults_44_the_replacement_by_its_own_next_session_is_no_end() {
     assert_eq!(stalled(false), (2, false, true));
     assert_eq!(stalled(true), (1, true, false));
 }
+
+/// FAULTS 44: a program that stands still for more than a silence while its next session completes its view does not give that up: it
+/// is the program that did not listen.
+#[test]
+fn faults_44_a_pause_costs_no_session_that_is_being_joined() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let mut settings = DriverSettings::new(vec![socket.local_addr().unwrap()]);
+    settings.keep_display_us = 2_000_000;
+    let silence_us = settings.silence_us;
+    let mut driver = Driver::new(settings, 0).unwrap();
+    let mut server = Server {
+        socket,
+        session: None,
+        begun: 0,
+        snapshots: 0,
+        is_up: true,
+    };
+    let (mut sessions, mut failed, mut paused) = (0, 0, false);
+    let mut now_us = 0;
+    while now_us < 10_000_000 {
+        now_us += 20_000;
+        if now_us == 2_000_000 {
+            server.session = None;
+        }
+        let is_joining = driver.next.as_ref().is_some_and(super::line::Line::is_connected);
+        if is_joining && !paused {
+            // One turn more is heard of it, then nothing for a while: the driver is first to look.
+            (paused, now_us) = (true, now_us + silence_us * 6 / 5);
+        } else {
+            server.turn(now_us);
+        }
+        driver.poll(now_us);
+        while let Some(event) = driver.poll_event() {
+            sessions += u32::from(matches!(event, DriverEvent::Session(_)));
+            failed += u32::from(matches!(event, DriverEvent::Failed(_)));
+        }
+    }
+    assert!(paused, "there was a next session");
+    assert_eq!((sessions, failed, server.begun), (2, 0, 2));
+}

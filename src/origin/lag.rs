@@ -66,6 +66,9 @@ impl LagSettings {
     ///
     /// - Age: the delay at its most, max(2T, 0.25 s), as far behind its target as a playback plays or stays frozen, 0.5 s, the
     ///   ways, 0.2 s, and T until the tick that takes the input (SPEC PLY1, PLY5); 1 s at the least.
+    ///   A player whose way is so slow that the relay thins its packets to [`PACE_SPACING_MAX_US`](crate::limits::PACE_SPACING_MAX_US) has a delay of up to twice that,
+    ///   and what it quotes while it is furthest behind is refused: half a second more of the past for everybody is the
+    ///   game's to grant.
     /// - Ticks: as many as that age has, and the one on either side of it, at most [`LAG_FRAMES_MAX`].
     /// - An entity is extrapolated by [`PLAYBACK_AHEAD_US`], or as long as the slowest rate tier waits (SPEC CTL5).
     #[must_use]

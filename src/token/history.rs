@@ -204,7 +204,7 @@ mod tests {
     /// then on it admits nobody, and no other session of it is ever heard.
     #[test]
     fn threats_9_the_first_session_heard_is_the_tokens() {
-        let history = TokenHistory::new(100);
+        let history = TokenHistory::new(90);
         for n in 0..3 {
             let claim = claim(&history, 101, 1, 7 + u64::from(n)).unwrap();
             assert_eq!((claim.before, claim.instead_of), (n, None));
@@ -225,7 +225,7 @@ mod tests {
     /// token are bounded in all.
     #[test]
     fn threats_9_copies_make_a_bounded_number_of_sessions() {
-        let history = TokenHistory::new(100);
+        let history = TokenHistory::new(90);
         for n in 0..TOKEN_CLAIMS_MAX {
             let pushed_out = claim(&history, 101, 1, 1 + u64::from(n)).unwrap().instead_of;
             let most = u32::try_from(TOKEN_PENDING_MAX).unwrap();

@@ -14,7 +14,8 @@
 //!
 //! A stream that became slow: while playback waits, an anchor within R of estimate - D is between two snapshots only where D
 //! is about 2T, and the median of 64 steps takes half of them to see the new T, and D then minutes to get there. Nothing moves in the
-//! picture meanwhile, so D jumps to the 2T of the last four steps.
+//! picture meanwhile, so D jumps to the 2T of the shortest of the last three steps. What looks like a slow stream may have been loss:
+//! once at least six of the last eight steps are the stream's own again, D is back where it was at once, and playback finds another anchor.
 //!
 //! Slow tiers: where the schema has velocities, an entity of a slow tier is extrapolated within its own allowance
 //! ([`PlaybackSettings::allowance_us`]). Where it has none nothing may be extrapolated (SPEC DEC2), so G counts as at least
@@ -35,8 +36,8 @@ pub const GAPS: usize = 64;
 const BURST_SHARE: u64 = 4;
 /// Steps from which on the stream's own period is believed.
 const STEPS_LEAST: usize = 8;
-/// Steps whose median is the period while playback waits: an outage is one among them.
-const STEPS_WAITING: usize = 4;
+/// Steps whose shortest is the period while playback waits: an outage is one among them, and lost snapshots seldom make all long.
+const STEPS_WAITING: usize = 3;
 
 /// The last 64 of a measure.
 #[derive(Clone, Debug)]
@@ -65,15 +66,15 @@ impl Recent {
         self.count = (self.count + 1).min(GAPS);
     }
 
-    /// The median of the last `most`, if there are so many; up to 8 of them.
-    fn median_of_last(&self, most: usize) -> Option<u64> {
-        let mut last = [0; STEPS_LEAST];
-        let last = last.get_mut(..most).filter(|_| self.count >= most)?;
-        for (back, value) in (1..).zip(last.iter_mut()) {
+    /// The last `most` in rising order, if there are so many; up to 8 of them.
+    fn last(&self, most: usize) -> Option<[u64; STEPS_LEAST]> {
+        let mut last = [u64::MAX; STEPS_LEAST];
+        let known = last.get_mut(..most).filter(|_| self.count >= most)?;
+        for (back, value) in (1..).zip(known.iter_mut()) {
             *value = *self.values.get((self.next + GAPS - back) % GAPS)?;
         }
         last.sort_unstable();
-        last.get((most - 1) / 2).copied()
+        Some(last)
     }
 
     /// The percentile by nearest rank: the value at index ceil(p n / 100), from 1, in rising order.
@@ -100,6 +101,8 @@ pub struct AdaptiveDelay {
     target_us: u64,
     /// D in microseconds, with what is less than one.
     delay_us: f64,
+    /// D before it jumped while playback waited.
+    jumped_from_us: Option<f64>,
     looked_us: Option<u64>,
     moved_us: Option<u64>,
 }
@@ -120,6 +123,7 @@ impl AdaptiveDelay {
             period_us,
             target_us: least,
             delay_us: least as f64,
+            jumped_from_us: None,
             looked_us: None,
             moved_us: None,
         }
@@ -154,6 +158,7 @@ impl AdaptiveDelay {
             let gap_us = self.gap_us(settings).max(wait_us).unwrap_or(0).max(slowest_us);
             self.target_us = target_us(settings, self.period_us, gap_us);
         }
+        self.undo_jump();
         let passed_us = now_us.saturating_sub(self.moved_us.unwrap_or(now_us)) as f64;
         let most_us = passed_us * settings.delay_slew_us_per_s as f64 / 1e6;
         self.delay_us += (self.target_us as f64 - self.delay_us).clamp(-most_us, most_us);
@@ -163,10 +168,27 @@ impl AdaptiveDelay {
     /// Playback waits: D is at least 2T, T by the last few steps.
     #[allow(clippy::cast_precision_loss)]
     pub fn wait(&mut self) {
-        let step_us = self.steps.median_of_last(STEPS_WAITING).unwrap_or(0);
-        if step_us > self.nominal_us + self.nominal_us / 4 {
-            self.delay_us = self.delay_us.max(step_us.saturating_mul(2) as f64);
+        let [step_us, ..] = self.steps.last(STEPS_WAITING).unwrap_or_default();
+        let wanted_us = step_us.saturating_mul(2) as f64;
+        if self.is_slow(step_us) && wanted_us > self.delay_us {
+            self.jumped_from_us.get_or_insert(self.delay_us);
+            self.delay_us = wanted_us;
         }
+    }
+
+    /// The stream keeps to its period again: D is what it was before it jumped, or where it goes if that is more.
+    #[allow(clippy::cast_precision_loss)]
+    fn undo_jump(&mut self) {
+        // A jump takes three slow steps, so that one is undone only when fewer are left.
+        let [.., third_longest_us, _, _] = self.steps.last(STEPS_LEAST).unwrap_or([u64::MAX; STEPS_LEAST]);
+        if let Some(before_us) = self.jumped_from_us.filter(|_| !self.is_slow(third_longest_us)) {
+            self.delay_us = self.delay_us.min(before_us.max(self.target_us as f64));
+            self.jumped_from_us = None;
+        }
+    }
+
+    fn is_slow(&self, step_us: u64) -> bool {
+        step_us > self.nominal_us + self.nominal_us / 4
     }
 
     /// T: the nominal period, or the median step where the stream does not keep to it within a quarter.

@@ -193,6 +193,11 @@ impl Scene<'_> {
         let known_us = rested_until_us
             .unwrap_or(self.latest_us)
             .max(left.motion.observed_us);
+        // Where nothing may be extrapolated a rest that is known to be over is good no longer (SPEC DEC2).
+        let allowance_us = match rested_until_us {
+            Some(_) if !self.measure.has_velocity() => 0,
+            _ => allowance_us,
+        };
         let until_us = known_us.saturating_add(allowance_us);
         let mode = match rested_until_us {
             _ if self.r_us > until_us => PoseMode::Stale,

@@ -29,6 +29,8 @@ pub struct Due {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Moments {
     waiting: VecDeque<Event>,
+    /// How many of the foremost are due whatever r is.
+    released: usize,
 }
 
 impl Moments {
@@ -43,6 +45,10 @@ impl Moments {
 
     /// The next event whose time has come at `r_us`.
     pub(super) fn poll(&mut self, r_us: Option<u64>) -> Option<Due> {
+        if self.released > 0 {
+            self.released -= 1;
+            return self.waiting.pop_front().map(|event| Due { event, late_us: 0 });
+        }
         let r_us = r_us?;
         self.waiting.front().filter(|event| event.at_us <= r_us)?;
         let event = self.waiting.pop_front()?;
@@ -55,10 +61,52 @@ impl Moments {
         self.waiting.len()
     }
 
+    /// What waits is due: its timeline is over and goes on as another (SPEC CTL3: each is told once).
+    pub(super) fn release(&mut self) {
+        self.released = self.waiting.len();
+    }
+
     /// What waits is void (SPEC PLY7); gives how many.
     pub(super) fn clear(&mut self) -> usize {
         let void = self.waiting.len();
+        self.released = 0;
         self.waiting.clear();
         void
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(at_us: u64) -> Event {
+        Event {
+            kind: 0,
+            critical: true,
+            entity: None,
+            at_us,
+            payload: Vec::new(),
+        }
+    }
+
+    /// SPEC CTL3, PLY7: what waited when the session changed is due at once and in order; what comes after waits for its time.
+    #[test]
+    fn ctl3_what_waits_when_a_session_ends_is_due() {
+        let mut moments = Moments::default();
+        for at_us in [50, 60] {
+            moments.hold(event(at_us), 8).unwrap();
+        }
+        assert_eq!(moments.poll(Some(10)), None);
+        moments.release();
+        moments.hold(event(20), 8).unwrap();
+        let due: Vec<u64> = core::iter::from_fn(|| moments.poll(None))
+            .map(|due| due.event.at_us)
+            .collect();
+        assert_eq!(due, [50, 60]);
+        assert_eq!(moments.poll(Some(19)), None);
+        assert_eq!(moments.poll(Some(20)).map(|due| due.event.at_us), Some(20));
+        moments.hold(event(90), 8).unwrap();
+        moments.release();
+        assert_eq!((moments.clear(), moments.poll(Some(100))), (1, None));
     }
 }

@@ -10,6 +10,7 @@ use crate::client::session::{Client, Received};
 use crate::client::settings::ClientSettings;
 use crate::delta::decode::Entry;
 use crate::state::entity::{Departure, Entity};
+use crate::state::update::Event;
 
 const T: u64 = 50_000;
 
@@ -279,4 +280,41 @@ fn ops2_the_old_picture_stays_until_there_is_a_new_one() {
     assert!(blank_frames > 0);
     assert_eq!(rig.playback.drawn().count(), 1);
     assert!(rig.playback.drawn().all(|drawn| drawn.at.valid_at_r));
+}
+
+/// SPEC CTL3, PLY7: a session that is shown before its first picture came begins anew, though its relay numbers streams as the old
+/// one did; what waited of the old session's events is told.
+#[test]
+fn ply7_a_session_without_a_picture_is_adopted_and_plays() {
+    let one = |id: u32| vec![complete(0, record(1, 15_000, u64::from(id) * T))];
+    let mut old = Rig::new();
+    for id in 101..108 {
+        old.say(id, one(id));
+    }
+    let waits = Event {
+        kind: 7,
+        critical: true,
+        entity: None,
+        at_us: 107 * T,
+        payload: Vec::new(),
+    };
+    old.playback.hold(waits).unwrap();
+    assert!(old.playback.poll_due().is_none());
+    let mut rig = Rig::new();
+    rig.playback = old.playback;
+    rig.now_us = old.now_us;
+    rig.playback.adopt(&rig.client, rig.now_us);
+    assert_eq!(rig.playback.poll_due().map(|due| due.event.kind), Some(7));
+    assert_eq!(rig.playback.drawn().count(), 1, "the old picture stays");
+    // A relay whose time is behind: what was known of the old stream would hold this back.
+    for id in 1..8 {
+        rig.say(id, one(id));
+    }
+    assert_eq!(rig.playback.mode(), ClockMode::Playing);
+    assert!(
+        rig.playback
+            .drawn()
+            .next()
+            .is_some_and(|drawn| drawn.at.valid_at_r)
+    );
 }

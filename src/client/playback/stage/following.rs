@@ -15,15 +15,22 @@ impl Playback {
     /// changed of it before was not watched. What is drawn stays, and is called stale, until there is a picture of the new
     /// session; what [`Playback::turned`] says of that frame leads from one to the other.
     pub fn adopt(&mut self, client: &Client, now_us: u64) {
-        let (Some(schema), Some(newest)) = (client.schema(), client.newest()) else {
-            return;
-        };
         let mut kept: Vec<Drawn> = self.drawn().collect();
         for drawn in &mut kept {
             (drawn.at.mode, drawn.at.valid_at_r) = (PoseMode::Stale, false);
         }
+        // What waits of events was told by the old session and has happened: it is due now, for r begins anew.
+        let mut moments = core::mem::take(&mut self.moments);
+        moments.release();
+        let Some(schema) = client.schema() else {
+            // Streams are numbered by each relay: without one nothing of the old number counts any more.
+            self.stream_epoch = 0;
+            self.moments = moments;
+            return;
+        };
         self.begin_stream(client.stream_epoch(), schema);
-        self.kept = kept;
+        (self.kept, self.moments) = (kept, moments);
+        let Some(newest) = client.newest() else { return };
         self.take_part(newest.server_us, newest.is_whole(), now_us);
         for (slot, record, _) in client.display().records() {
             self.take_entered(slot, &record, newest.server_us);

@@ -242,6 +242,29 @@ fn faults_71_a_stream_that_slows_is_shown_after_three_snapshots() {
     }
 }
 
+/// FAULTS 68, 71: four seconds in which one snapshot in twenty gets through are no slow stream: a second and a half after them the
+/// delay is what it was, and it plays.
+#[test]
+fn faults_68_71_a_storm_of_loss_leaves_no_delay_behind() {
+    for from in [10 * SECOND, 10 * SECOND + 330_000] {
+        let storm = from..from + 4 * SECOND;
+        let mut sent = 0_u64;
+        let mut rig = Rig::new(Box::new(move |sent_us| {
+            sent += u64::from(storm.contains(&sent_us));
+            (!storm.contains(&sent_us) || sent.is_multiple_of(20)).then_some(WAY)
+        }));
+        rig.run(from + 4 * SECOND + 3 * SECOND / 2);
+        assert_eq!(rig.frames.last().unwrap().mode, ClockMode::Playing);
+        assert!(
+            rig.playback.delay_us().0 < 300_000,
+            "{:?}",
+            rig.playback.delay_us()
+        );
+        let behind_us = rig.behind_us(WAY);
+        assert!(behind_us < 350_000, "{behind_us}");
+    }
+}
+
 /// FAULTS 72: the stream stops while things move at 20 m/s: nothing is drawn further than the cap, and what comes back is
 /// taken.
 #[test]

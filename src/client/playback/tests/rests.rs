@@ -91,3 +91,33 @@ fn ent9_nothing_is_called_a_rest_that_was_none() {
     }
     assert!(rests > 1_000, "{rests}");
 }
+
+/// SPEC DEC2, ENT9: without velocities a rest that is known to be over is good until it was, and not the least while longer.
+#[test]
+fn dec2_a_rest_that_ended_is_not_drawn_on_without_velocities() {
+    let mut plain = schema();
+    (plain.velocity, plain.angular) = (None, None);
+    for (plain, allowed) in [(plain, false), (schema(), true)] {
+        let mut rest = record(0, motion(0, 1.0, 0.0));
+        rest.motion.as_mut().unwrap().at_rest = true;
+        let mut playback = Playback::new(PlaybackSettings::default());
+        playback.begin_stream(1, &plain);
+        for tick in 0..20 {
+            playback.take_snapshot(tick * T, tick * T + WAY);
+            if tick == 0 {
+                playback.take_entered(0, &rest, 0);
+            }
+        }
+        playback.take_awake(0, rest.entity, 20 * T);
+        playback.take_snapshot(20 * T, 20 * T + WAY);
+        playback.frame(20 * T + WAY);
+        let mode = |r_us| {
+            playback
+                .sample(0, rest.entity, r_us)
+                .map(|shown| (shown.mode, shown.valid_at_r))
+        };
+        assert_eq!(mode(19 * T), Some((PoseMode::Resting, true)));
+        let after = mode(19 * T + 20_000).unwrap();
+        assert_eq!(after.1, allowed, "{after:?}");
+    }
+}
