@@ -196,6 +196,11 @@ pub const SERVER_TIME_MAX_US: u64 = (1 << 48) - 1;
 pub const FENCED_RUNS_MAX: usize = 8;
 /// Subscribers of one origin.
 pub const SUBSCRIBERS_MAX: usize = 64;
+/// Connections to one origin that have not subscribed, TLS handshakes included; the longest waiting goes above. As many come in
+/// the tenth of a second that a relay's handshake takes at 5,000 a second.
+pub const SUBSCRIBERS_WAITING_MAX: usize = 512;
+/// Those of one host other than loopback: many relays behind one address that begin at once.
+pub const SUBSCRIBERS_WAITING_HOST_MAX: usize = 32;
 /// Players that one subscriber may have at an origin: what one host can serve, and a bound on what it makes an origin keep.
 pub const SUBSCRIBER_PLAYERS_MAX: usize = 1 << 17;
 /// What players did that waits for the game, or at a relay for its origin; the newest inputs are dropped above. Some

@@ -35,9 +35,21 @@ pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
     Ok(now)
 }
 
+/// True of the error of who wanted a file where this process, or the system, has as many as it may.
+#[must_use]
+pub fn none_left(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_gets_no_file_is_told_from_who_is_refused() {
+        assert!(none_left(&io::Error::from_raw_os_error(libc::EMFILE)));
+        assert!(!none_left(&io::ErrorKind::ConnectionAborted.into()));
+    }
 
     #[test]
     fn the_limit_is_raised_and_never_lowered() {

@@ -1,7 +1,10 @@
 //! The relay and its origin: what a client sees of a loss, who is refused.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::super::origin::{OriginHandle, OriginSettings};
 use super::super::relay::RelayHandle;
@@ -10,6 +13,9 @@ use super::super::tls::tests::Papers;
 use super::watcher::Watcher;
 use super::{LONG, metric, origin, relay, source, wait_metric};
 use crate::client::inbox::ClientEvent;
+use crate::limits::UPSTREAM_CONNECT_US;
+use crate::net::files::raise_open_files;
+use crate::origin::publisher::Publisher;
 use crate::state::record::Record;
 use crate::state::update::TickUpdate;
 
@@ -106,6 +112,74 @@ fn threats_82_a_relay_without_the_token_is_refused() {
     })
     .unwrap();
     assert!(right.wait_ready(LONG));
+}
+
+/// Connections that say nothing, 600 at a time and ever new ones, until it is dropped.
+struct Silence {
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Silence {
+    fn at(addr: SocketAddr) -> Silence {
+        raise_open_files(4096).unwrap();
+        let stop = Arc::<AtomicBool>::default();
+        let stopped = Arc::clone(&stop);
+        let (begun, begins) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let mut held = std::collections::VecDeque::new();
+            while !stopped.load(Ordering::Relaxed) {
+                held.extend(TcpStream::connect(addr).ok());
+                if held.len() > 600 {
+                    held.pop_front();
+                    let _ = begun.send(());
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+        begins.recv_timeout(LONG).unwrap();
+        Silence {
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().unwrap().join();
+    }
+}
+
+/// THREATS 82: beside hundreds of connections that say nothing, a relay with the token gets its stream within the time it waits
+/// for one, plainly and under TLS.
+#[test]
+fn threats_82_silent_connections_keep_no_relay_out() {
+    let papers = Papers::new("silence");
+    for identity in [None, Some(papers.identity())] {
+        let trust = identity.is_some().then(|| papers.trust());
+        let origin = OriginHandle::start(OriginSettings {
+            token: b"sesame".to_vec(),
+            identity,
+            ..OriginSettings::loopback(source())
+        })
+        .unwrap();
+        let silence = Silence::at(origin.addr());
+        let relay = RelayHandle::start(RelaySettings {
+            upstream_token: "sesame".into(),
+            upstream_trust: trust,
+            shards: 1,
+            ..RelaySettings::loopback(origin.addr())
+        })
+        .unwrap();
+        assert!(relay.wait_ready(Duration::from_micros(UPSTREAM_CONNECT_US)));
+        // And stays there, where those who do not subscribe go.
+        std::thread::sleep(Duration::from_millis(500));
+        assert_eq!(origin.counts().subscribers, 1);
+        assert_eq!(metric(&relay, "ackline_upstream_connected"), 1.0);
+        drop(silence);
+    }
 }
 
 /// THREATS 82: with `upstream_ca_file` ticks come from whom that file vouches for, under TLS, and from nobody else; an origin
