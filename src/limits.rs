@@ -256,6 +256,16 @@ pub const EXPORT_EVERY_US: u64 = 100_000;
 pub const SHARD_STALLED_US: u64 = 5_000_000;
 /// Sessions in one page of the admin's list.
 pub const SESSIONS_PAGE_MAX: usize = 1000;
+/// Connections to the admin that are not being answered; the longest waiting is closed above. Probes and scrapers need a few.
+pub const ADMIN_WAITING_MAX: usize = 64;
+/// Those of one host other than loopback.
+pub const ADMIN_WAITING_HOST_MAX: usize = 16;
+/// Time a request's head may take to come, and a connection may be idle, in microseconds.
+pub const ADMIN_HEADER_US: u64 = 5_000_000;
+/// Time an answer may take, in microseconds: longer than a stalled shard is waited for, in each of a few.
+pub const ADMIN_ANSWER_US: u64 = 10_000_000;
+/// Time one connection may last, in microseconds: who reads no answer, or a byte now and then, goes too.
+pub const ADMIN_CONNECTION_US: u64 = 60_000_000;
 /// The least and the most time between two attempts to reach the upstream, in microseconds.
 pub const UPSTREAM_BACKOFF_US: (u64, u64) = (50_000, 2_000_000);
 /// Relays a driver of a client may know.

@@ -22,6 +22,7 @@ pub mod number;
 pub mod origin;
 pub mod outbox;
 pub mod players;
+mod porter;
 pub mod post;
 pub mod pressure;
 pub mod random;

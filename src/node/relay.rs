@@ -22,6 +22,7 @@ use super::ingest::Ingest;
 use super::intake::Intake;
 use super::metrics::{IngestMetrics, RelayMetrics, ShardMetrics};
 use super::players::{Caller, PlayerLine};
+use super::porter;
 use super::post::Post;
 use super::random::random;
 use super::settings::RelaySettings;
@@ -382,7 +383,7 @@ impl Builder {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         runtime.spawn(ingest.run(seed));
         let router = admin::router(Arc::clone(control));
-        runtime.spawn(async move { axum::serve(listener, router).await });
+        runtime.spawn(porter::serve(listener, router));
         let metrics = Arc::clone(&control.metrics);
         runtime.spawn(async move {
             let mut due = tokio::time::interval(UPKEEP);

@@ -1,7 +1,9 @@
 //! The operators' HTTP, asked as anybody would.
 
-use std::io::{Read, Write};
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -10,6 +12,7 @@ use super::super::relay::RelayHandle;
 use super::super::settings::RelaySettings;
 use super::watcher::Watcher;
 use super::{LONG, origin, relay, wait_metric};
+use crate::limits::{ADMIN_HEADER_US, ADMIN_WAITING_MAX};
 
 /// Status, headers and body.
 fn ask(admin: SocketAddr, method: &str, path: &str) -> (u16, String, String) {
@@ -162,6 +165,44 @@ fn config_shows_what_is_in_force_without_secrets() {
         (200, Some(relay.data_addr().to_string().as_str()))
     );
     assert!(!config.to_string().contains("hunter2"), "{config}");
+}
+
+/// Requests that never end have few places and little time: a probe is answered beside any number of them, and they go.
+#[test]
+fn requests_that_never_end_keep_no_probe_out() {
+    let origin = origin();
+    let relay = relay(&origin);
+    let admin = relay.admin_addr();
+    let half = || {
+        let mut socket = TcpStream::connect(admin).unwrap();
+        socket.write_all(b"GET /live HTTP/1.1\r\nHo").unwrap();
+        socket
+    };
+    let mut slow: VecDeque<TcpStream> = VecDeque::new();
+    for round in 0..10 {
+        slow.extend((0..30).map(|_| half()));
+        let begun = Instant::now();
+        assert_eq!(ask(admin, "GET", "/live").0, 200, "round {round}");
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    }
+    let open = |slow: &VecDeque<TcpStream>| {
+        let is_open = |socket: &&TcpStream| {
+            socket.set_nonblocking(true).unwrap();
+            let read = (&mut &**socket).read(&mut [0]);
+            read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+        };
+        slow.iter().filter(is_open).count()
+    };
+    let begun = Instant::now();
+    while open(&slow) > ADMIN_WAITING_MAX {
+        assert!(begun.elapsed() < LONG, "{} are open", open(&slow));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    while open(&slow) > 0 {
+        let patience = Duration::from_micros(ADMIN_HEADER_US) + Duration::from_secs(3);
+        assert!(begun.elapsed() < patience, "{} are open", open(&slow));
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// SPEC OPS3: with an admin token only who shows it sees or does anything; the probes ask for none.
