@@ -34,7 +34,7 @@ fn trouble_of(upstream: &str, token: &[u8], reached: impl Fn(&str) -> bool) -> S
         let running = tokio::spawn(ingest.run(1));
         let begun = Instant::now();
         let said = loop {
-            let said = status.unready().join("; ");
+            let said = status.troubles().join("; ");
             if reached(&said) {
                 break said;
             }

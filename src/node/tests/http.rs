@@ -205,6 +205,60 @@ fn requests_that_never_end_keep_no_probe_out() {
     }
 }
 
+/// Without a token a page of somebody else in an operator's browser does nothing and reads nothing; programs do, and a probe is
+/// told whether the relay is ready, not of whom.
+#[test]
+fn pages_of_others_neither_drain_nor_read() {
+    // A port that refuses connections: bound once, and free again.
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    let nobody = nobody.unwrap();
+    let start = |token: &str| {
+        let relay = RelayHandle::start(RelaySettings {
+            admin_token: token.into(),
+            shards: 1,
+            ..RelaySettings::loopback(nobody)
+        })
+        .unwrap();
+        wait_metric(
+            &relay,
+            "ackline_upstream_connects_total{result=\"connection_refused\"}",
+            1.0,
+        );
+        relay
+    };
+    let relay = start("");
+    let admin = relay.admin_addr();
+    for line in [
+        "Origin: http://evil.example\r\n",
+        "Sec-Fetch-Site: cross-site\r\n",
+        "Host: evil.example\r\n",
+    ] {
+        for (method, path) in [("POST", "/drain"), ("GET", "/config"), ("GET", "/metrics")] {
+            let (status, _, body) = ask_with(admin, method, path, line);
+            assert_eq!(status, 403, "{method} {path} {line}");
+            assert!(body.contains("give the relay an admin_token"), "{body}");
+        }
+        let (status, _, body) = ask_with(admin, "GET", "/ready", line);
+        assert!(status == 503 && !body.contains(&nobody.to_string()), "{body}");
+        assert_eq!(ask_with(admin, "GET", "/live", line).0, 200);
+    }
+    let (_, _, body) = ask(admin, "GET", "/ready");
+    assert!(
+        body.contains(&nobody.to_string()) && !body.contains("draining"),
+        "{body}"
+    );
+    assert_eq!(ask(admin, "POST", "/drain").0, 202);
+
+    let relay = start("open sesame");
+    let admin = relay.admin_addr();
+    let (status, _, body) = ask(admin, "GET", "/ready");
+    assert!(status == 503 && body.contains("no keyframe"), "{body}");
+    assert!(!body.contains(&nobody.to_string()), "{body}");
+    let shown = "Host: evil.example\r\nAuthorization: Bearer open sesame\r\n";
+    let (_, _, body) = ask_with(admin, "GET", "/ready", shown);
+    assert!(body.contains(&nobody.to_string()), "{body}");
+}
+
 /// SPEC OPS3: with an admin token only who shows it sees or does anything; the probes ask for none.
 #[test]
 fn ops3_with_an_admin_token_only_the_probes_are_open() {
