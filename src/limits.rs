@@ -192,6 +192,9 @@ pub const UPSTREAM_TOKEN_MAX: usize = 512;
 pub const UPSTREAM_TEXT_MAX: usize = 512;
 /// The latest server time in microseconds: 48 bits, 8.9 years. Times travel to clients in 48 bits.
 pub const SERVER_TIME_MAX_US: u64 = (1 << 48) - 1;
+/// The highest epoch of an origin: nanoseconds of the wall clock stay below until 2116, and whoever says more is mistaken and
+/// would shut out every origin after it.
+pub const EPOCH_MAX: u64 = 1 << 62;
 /// Superseded runs of one epoch that a fence remembers; the oldest is forgotten above.
 pub const FENCED_RUNS_MAX: usize = 8;
 /// Subscribers of one origin.

@@ -320,7 +320,7 @@ impl Ingest {
             if !self.events.is_empty() || messages(&self.subscriber.counts()) > messages(&before) {
                 patience_us = monotonic_us().saturating_add(self.patience_us);
             }
-            self.count_connect(name, &mut known, before.refused);
+            self.count_connect(name, &mut known, &before);
             self.take_events();
             if self.subscriber.is_closed() {
                 return Waited::Done(Ok(()));
@@ -342,10 +342,13 @@ impl Ingest {
     }
 
     /// Counts a connection once it is known what it is.
-    fn count_connect(&mut self, name: &str, known: &mut bool, refused_before: u64) {
+    fn count_connect(&mut self, name: &str, known: &mut bool, before: &SubscriberCounts) {
         let connects = &mut self.intake.counts_mut().connects;
-        if self.subscriber.counts().refused > refused_before {
-            connects[Connect::Refused as usize] += 1;
+        let counts = self.subscriber.counts();
+        if counts.refused > before.refused {
+            let fenced = counts.fenced > before.fenced;
+            let result = if fenced { Connect::Fenced } else { Connect::Refused };
+            connects[result as usize] += 1;
             return;
         }
         let stream = self.events.iter().find_map(|event| match event {

@@ -22,7 +22,7 @@ use super::random::random;
 use super::source::Source;
 use super::subscription;
 use super::tls::OriginIdentity;
-use crate::limits::{HEARD_MAX, PLAYER_EVENTS_MAX, TRUTH_TICKS_MAX};
+use crate::limits::{EPOCH_MAX, HEARD_MAX, PLAYER_EVENTS_MAX, TRUTH_TICKS_MAX};
 use crate::net::clock::{host_clock_id, monotonic_us};
 use crate::origin::publisher::Publisher;
 use crate::origin::subscribers::{SubscriberId, Subscribers};
@@ -381,5 +381,5 @@ fn epoch_now() -> u64 {
     let since = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+    u64::try_from(since.as_micros()).map_or(EPOCH_MAX, |epoch| epoch.min(EPOCH_MAX))
 }

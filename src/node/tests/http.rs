@@ -35,7 +35,7 @@ fn ask_with(admin: SocketAddr, method: &str, path: &str, lines: &str) -> (u16, S
     (status, head.to_lowercase(), body.to_owned())
 }
 
-fn json(admin: SocketAddr, method: &str, path: &str) -> (u16, Value) {
+pub(super) fn json(admin: SocketAddr, method: &str, path: &str) -> (u16, Value) {
     let (status, _, body) = ask(admin, method, path);
     (status, serde_json::from_str(&body).unwrap())
 }

@@ -13,10 +13,11 @@ use super::super::tls::tests::Papers;
 use super::watcher::Watcher;
 use super::{LONG, metric, origin, relay, source, wait_metric};
 use crate::client::inbox::ClientEvent;
-use crate::limits::UPSTREAM_CONNECT_US;
+use crate::limits::{EPOCH_MAX, UPSTREAM_CONNECT_US};
 use crate::net::files::raise_open_files;
 use crate::origin::publisher::Publisher;
 use crate::state::record::Record;
+use crate::state::schema::tests::full_schema;
 use crate::state::update::TickUpdate;
 
 /// SPEC OPS2, FAULTS 43, 44, THREATS 87: the origin dies; the client keeps exactly the last world and is told that it is stale;
@@ -180,6 +181,43 @@ fn threats_82_silent_connections_keep_no_relay_out() {
         assert_eq!(metric(&relay, "ackline_upstream_connected"), 1.0);
         drop(silence);
     }
+}
+
+/// THREATS 80: an origin with a lower epoch than one that came before is refused, and a relay that is ready says so, with the way
+/// out.
+#[test]
+fn threats_80_who_is_fenced_out_is_told_at_ready() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let relay = RelayHandle::start(RelaySettings {
+        shards: 1,
+        ..RelaySettings::loopback(addr)
+    })
+    .unwrap();
+    let ahead = |epoch| Publisher::new(full_schema(), epoch, 1, 0).unwrap();
+    for epoch in [u64::MAX, EPOCH_MAX] {
+        let (mut socket, _) = listener.accept().unwrap();
+        let publisher = ahead(epoch);
+        socket.write_all(&publisher.hello()).unwrap();
+        socket.write_all(&publisher.keyframe()).unwrap();
+        match epoch {
+            EPOCH_MAX => assert!(relay.wait_ready(LONG)),
+            _ => wait_metric(&relay, "ackline_upstream_connects_total{result=\"refused\"}", 1.0),
+        }
+    }
+    drop(listener);
+    let origin = OriginHandle::start(OriginSettings {
+        listen: addr,
+        ..OriginSettings::loopback(source())
+    })
+    .unwrap();
+    wait_metric(&relay, "ackline_upstream_connects_total{result=\"fenced\"}", 1.0);
+    let (status, body) = super::http::json(relay.admin_addr(), "GET", "/ready");
+    assert_eq!((status, body["ready"].as_bool()), (200, Some(true)));
+    let said = body["warnings"][0].as_str().unwrap();
+    assert!(said.contains("is older than epoch 4611686018427387904"), "{said}");
+    assert!(said.contains("restart the relay"), "{said}");
+    drop(origin);
 }
 
 /// THREATS 82: with `upstream_ca_file` ticks come from whom that file vouches for, under TLS, and from nobody else; an origin
