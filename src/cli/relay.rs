@@ -78,7 +78,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     loop {
         match signals.next(LONG) {
             Some(Signal::End) => break,
-            Some(Signal::Reload) => match RelaySettings::load(&args.settings, args.config.as_deref()) {
+            Some(Signal::Reload) => match RelaySettings::reload(&args.settings, args.config.as_deref()) {
                 Ok(settings) => {
                     let said = reload.take(&settings);
                     relay.reloaded(&reload.in_force);

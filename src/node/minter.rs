@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 
 use super::random::random;
-use super::small_file;
+use super::small_file::{self, Pipes};
 use crate::net::clock::unix_s;
 use crate::state::view::View;
 use crate::token::{ConnectToken, Grant, Secret, TokenKey, TokenKeys};
@@ -61,7 +61,7 @@ impl Minter {
     /// When it cannot be read or holds no keys.
     pub fn key_of(file: &Path) -> anyhow::Result<TokenKey> {
         let name = file.display();
-        let text = small_file::read_text(file, KEY_FILE)
+        let text = small_file::read_text(file, KEY_FILE, Pipes::Awaited)
             .map_err(|fault| anyhow::anyhow!("{name} is no key file: {fault}"))?;
         let keys = TokenKeys::parse(&text).with_context(|| format!("{name} is no key file"))?;
         keys.minting()

@@ -11,8 +11,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::secret::SecretText;
-use super::small_file;
-use super::tls::UpstreamTrust;
+use super::small_file::{self, Pipes};
+use super::tls::{self, UpstreamTrust};
 use crate::limits::{SHARDS_MAX, UPSTREAM_TOKEN_MAX};
 use crate::relay::admission::Limits;
 use crate::relay::budget::Budget;
@@ -227,10 +227,11 @@ impl RelaySettings {
     }
 
     /// Reads the file of those who vouch for origins, where one is named.
-    fn read_trust(&mut self) -> Result<(), OutOfBounds> {
+    fn read_trust(&mut self, pipes: Pipes) -> Result<(), OutOfBounds> {
         self.upstream_trust = None;
         if !self.upstream_ca_file.is_empty() {
-            let trust = UpstreamTrust::load(Path::new(&self.upstream_ca_file));
+            let trust = small_file::read(Path::new(&self.upstream_ca_file), tls::KIND, pipes)
+                .and_then(|pem| UpstreamTrust::parse(&pem));
             self.upstream_trust = Some(trust.map_err(|fault| OutOfBounds {
                 key: "upstream_ca_file",
                 fault: format!("upstream_ca_file {:?}: {fault}", self.upstream_ca_file),
@@ -239,15 +240,32 @@ impl RelaySettings {
         Ok(())
     }
 
-    /// The settings in force: `flags` over those of `file` over the defaults.
+    /// The settings in force: `flags` over those of `file` over the defaults. For a program that starts: what is named may be
+    /// pipes, which are waited for.
     ///
     /// # Errors
     /// The first setting that cannot be read or is outside its bounds, with its place.
     pub fn load(flags: &PartialSettings, file: Option<&Path>) -> Result<RelaySettings, SettingsError> {
+        RelaySettings::gather(flags, file, Pipes::Awaited)
+    }
+
+    /// The same while a relay runs: it waits for nothing.
+    ///
+    /// # Errors
+    /// Those of [`load`](RelaySettings::load); a file that is a pipe.
+    pub fn reload(flags: &PartialSettings, file: Option<&Path>) -> Result<RelaySettings, SettingsError> {
+        RelaySettings::gather(flags, file, Pipes::Refused)
+    }
+
+    fn gather(
+        flags: &PartialSettings,
+        file: Option<&Path>,
+        pipes: Pipes,
+    ) -> Result<RelaySettings, SettingsError> {
         let mut settings = RelaySettings::default();
         if let Some(file) = file {
             let name = file.display().to_string();
-            let text = small_file::read_text(file, "a TOML file").map_err(|fault| SettingsError {
+            let text = small_file::read_text(file, "a TOML file", pipes).map_err(|fault| SettingsError {
                 place: name.clone(),
                 fault: format!("this is no configuration: {fault}"),
             })?;
@@ -258,8 +276,8 @@ impl RelaySettings {
         }
         flags.apply(&mut settings).map_err(OutOfBounds::of_flag)?;
         settings.check().map_err(OutOfBounds::of_flag)?;
-        settings.read_keys().map_err(OutOfBounds::of_flag)?;
-        settings.read_trust().map_err(OutOfBounds::of_flag)?;
+        settings.read_keys(pipes).map_err(OutOfBounds::of_flag)?;
+        settings.read_trust(pipes).map_err(OutOfBounds::of_flag)?;
         Ok(settings)
     }
 

@@ -22,10 +22,10 @@ use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
-use super::small_file;
+use super::small_file::{self, Pipes};
 
 /// What certificates and keys are in.
-const KIND: &str = "a PEM file";
+pub(super) const KIND: &str = "a PEM file";
 
 /// Whom a relay believes to be its origin.
 #[derive(Clone)]
@@ -55,10 +55,14 @@ impl UpstreamTrust {
     /// # Errors
     /// What is wrong with the file, in words.
     pub fn load(file: &Path) -> Result<UpstreamTrust, String> {
-        UpstreamTrust::parse(&small_file::read(file, KIND)?)
+        UpstreamTrust::parse(&small_file::read(file, KIND, Pipes::Awaited)?)
     }
 
-    fn parse(pem: &[u8]) -> Result<UpstreamTrust, String> {
+    /// The same of what the file holds.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn parse(pem: &[u8]) -> Result<UpstreamTrust, String> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates(pem)? {
             roots
@@ -127,10 +131,10 @@ impl OriginIdentity {
     /// What is wrong with a file, in words; nothing of the key is in them.
     pub fn load(certificate: &Path, key: &Path) -> Result<OriginIdentity, String> {
         let named = |file: &Path, fault: String| format!("{}: {fault}", file.display());
-        let chain = small_file::read(certificate, KIND)
+        let chain = small_file::read(certificate, KIND, Pipes::Awaited)
             .and_then(|pem| certificates(&pem))
             .map_err(|fault| named(certificate, fault))?;
-        let private = small_file::read(key, KIND)
+        let private = small_file::read(key, KIND, Pipes::Awaited)
             .and_then(|pem| {
                 PrivateKeyDer::from_pem_slice(&pem)
                     .map_err(|_| "there is no private key (PEM) in it".to_owned())

@@ -7,7 +7,7 @@ use super::{OutOfBounds, RelaySettings, SettingsError, within};
 use crate::limits;
 use crate::node::minter::KEY_FILE;
 use crate::node::number::wish;
-use crate::node::small_file;
+use crate::node::small_file::{self, Pipes};
 use crate::relay::admission::Limits;
 use crate::token::{AUDIENCE_BYTES_MAX, TokenKeys};
 
@@ -118,7 +118,7 @@ impl RelaySettings {
     }
 
     /// Reads the file of the token keys, where one is named.
-    pub(super) fn read_keys(&mut self) -> Result<(), OutOfBounds> {
+    pub(super) fn read_keys(&mut self, pipes: Pipes) -> Result<(), OutOfBounds> {
         self.token_keys = None;
         if self.token_keys_file.is_empty() {
             return Ok(());
@@ -128,7 +128,7 @@ impl RelaySettings {
             fault: format!("token_keys_file {:?}: {fault}", self.token_keys_file),
         };
         let file = Path::new(&self.token_keys_file);
-        let text = small_file::read_text(file, KEY_FILE).map_err(refused)?;
+        let text = small_file::read_text(file, KEY_FILE, pipes).map_err(refused)?;
         self.token_keys = Some(TokenKeys::parse(&text).map_err(|error| refused(error.to_string()))?);
         Ok(())
     }
