@@ -1,6 +1,6 @@
 //! `ackline relay`: runs the edge relay until it is told to end.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::{Outcome, UsageError};
@@ -8,6 +8,7 @@ use crate::node::logging::{self, LogFilter};
 use crate::node::relay::RelayHandle;
 use crate::node::settings::{PartialSettings, RelaySettings};
 use crate::node::signals::{Signal, Signals};
+use crate::node::small_file;
 
 const EXAMPLES: &str = "\
 Each setting is a flag, an ACKLINE_* variable and a key of the TOML file; a flag beats the variable, the variable \
@@ -75,6 +76,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     };
     tracing::info!(clients = %relay.data_addr(), admin = %relay.admin_addr(), "relay started");
     warn_of_exposure(&reload.in_force);
+    warn_of_readers(&reload.in_force);
     loop {
         match signals.next(LONG) {
             Some(Signal::End) => break,
@@ -155,6 +157,19 @@ impl Reload {
             said.push_str(&format!("; changed, but in force only after a restart: {later}"));
         }
         said
+    }
+}
+
+/// One line for each file of secrets that others on this host can read.
+fn warn_of_readers(settings: &RelaySettings) {
+    for (key, file) in [
+        ("token_keys_file", &settings.token_keys_file),
+        ("admin_token_file", &settings.admin_token_file),
+        ("upstream_token_file", &settings.upstream_token_file),
+    ] {
+        if let Some(sentence) = small_file::exposed(key, Path::new(file)) {
+            tracing::warn!("{sentence}");
+        }
     }
 }
 

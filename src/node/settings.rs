@@ -23,6 +23,7 @@ use crate::token::TokenKeys;
 mod admission;
 mod bounds;
 mod partial;
+mod tokens;
 mod view;
 
 pub(crate) use bounds::BUDGET_BYTES_PER_S;
@@ -32,7 +33,7 @@ pub use partial::PartialSettings;
 const UPSTREAMS_MAX: usize = 16;
 
 /// Every key of a file.
-pub const KEYS: [&str; 34] = [
+pub const KEYS: [&str; 36] = [
     "listen",
     "token_keys_file",
     "audience",
@@ -50,9 +51,11 @@ pub const KEYS: [&str; 34] = [
     "limit_loopback",
     "admin",
     "admin_token",
+    "admin_token_file",
     "upstream",
     "upstream_ca_file",
     "upstream_token",
+    "upstream_token_file",
     "shards",
     "sessions_max",
     "budget_bytes_per_s",
@@ -101,6 +104,8 @@ pub struct RelaySettings {
     pub admin: SocketAddr,
     /// What operators must show at that address; empty admits whoever reaches it.
     pub admin_token: SecretText,
+    /// The file that it came from; empty where it was given itself.
+    pub admin_token_file: String,
     /// Origins as `host:port`, tried in order.
     pub upstream: Vec<String>,
     /// The file of the certificates that vouch for origins; empty for plain connections.
@@ -109,6 +114,8 @@ pub struct RelaySettings {
     pub upstream_trust: Option<UpstreamTrust>,
     /// What the origin knows this relay by; may be empty.
     pub upstream_token: SecretText,
+    /// The file that it came from; empty where it was given itself.
+    pub upstream_token_file: String,
     /// Shard threads, 1 to [`SHARDS_MAX`].
     pub shards: usize,
     /// Sessions of all shards together.
@@ -151,10 +158,12 @@ impl Default for RelaySettings {
             limits: admission::DEFAULT,
             admin: SocketAddr::from(([127, 0, 0, 1], 8000)),
             admin_token: SecretText::default(),
+            admin_token_file: String::new(),
             upstream: vec!["127.0.0.1:7700".to_owned()],
             upstream_ca_file: String::new(),
             upstream_trust: None,
             upstream_token: SecretText::default(),
+            upstream_token_file: String::new(),
             shards: std::thread::available_parallelism().map_or(1, |cores| cores.get().min(SHARDS_MAX)),
             sessions_max: 10_000,
             budget_bytes_per_s: 512 << 10,
@@ -278,6 +287,8 @@ impl RelaySettings {
         settings.check().map_err(OutOfBounds::of_flag)?;
         settings.read_keys(pipes).map_err(OutOfBounds::of_flag)?;
         settings.read_trust(pipes).map_err(OutOfBounds::of_flag)?;
+        settings.read_tokens(pipes).map_err(OutOfBounds::of_flag)?;
+        settings.check().map_err(OutOfBounds::of_flag)?;
         Ok(settings)
     }
 
@@ -382,16 +393,17 @@ impl RelaySettings {
             admin_token: None,
             ..self.shown()
         })?;
-        for (key, secret) in [
-            ("admin_token", &self.admin_token),
-            ("upstream_token", &self.upstream_token),
+        for (key, secret, file) in [
+            ("admin_token", &self.admin_token, &self.admin_token_file),
+            ("upstream_token", &self.upstream_token, &self.upstream_token_file),
         ] {
             let variable = key.to_uppercase();
-            text.push_str(&match secret.is_empty() {
-                true => format!("# {key} = \"\"\n"),
-                false => {
+            text.push_str(&match (secret.is_empty(), file.is_empty()) {
+                (true, _) => format!("# {key} = \"\"\n"),
+                (false, true) => {
                     format!("# {key} is set, and is not shown: put it here, or into ACKLINE_{variable}\n")
                 }
+                (false, false) => format!("# {key} is what {key}_file holds\n"),
             });
         }
         Ok(text)
@@ -417,10 +429,16 @@ impl RelaySettings {
             self.limits.malformed != other.limits.malformed,
             self.limits.loopback != other.limits.loopback,
             self.admin != other.admin,
-            self.admin_token != other.admin_token,
+            tokens::given(&self.admin_token, &self.admin_token_file)
+                != tokens::given(&other.admin_token, &other.admin_token_file),
+            tokens::filed(&self.admin_token, &self.admin_token_file)
+                != tokens::filed(&other.admin_token, &other.admin_token_file),
             self.upstream != other.upstream,
             self.upstream_ca_file != other.upstream_ca_file || self.upstream_trust != other.upstream_trust,
-            self.upstream_token != other.upstream_token,
+            tokens::given(&self.upstream_token, &self.upstream_token_file)
+                != tokens::given(&other.upstream_token, &other.upstream_token_file),
+            tokens::filed(&self.upstream_token, &self.upstream_token_file)
+                != tokens::filed(&other.upstream_token, &other.upstream_token_file),
             self.shards != other.shards,
             self.sessions_max != other.sessions_max,
             self.budget_bytes_per_s != other.budget_bytes_per_s,
@@ -460,10 +478,12 @@ impl RelaySettings {
             malformed_max: Some(self.limits.malformed),
             limit_loopback: Some(self.limits.loopback),
             admin: Some(self.admin),
-            admin_token: Some(self.admin_token.clone()),
+            admin_token: tokens::given(&self.admin_token, &self.admin_token_file).cloned(),
+            admin_token_file: Some(self.admin_token_file.clone()),
             upstream: Some(self.upstream.join(",")),
             upstream_ca_file: Some(self.upstream_ca_file.clone()),
-            upstream_token: Some(self.upstream_token.clone()),
+            upstream_token: tokens::given(&self.upstream_token, &self.upstream_token_file).cloned(),
+            upstream_token_file: Some(self.upstream_token_file.clone()),
             shards: Some(self.shards),
             sessions_max: Some(self.sessions_max),
             budget_bytes_per_s: Some(self.budget_bytes_per_s),
