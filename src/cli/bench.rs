@@ -117,7 +117,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             }),
             truth_trust: truth_trust(&target)?,
             truth: target.truth,
-            truth_token: target.truth_token.unwrap_or_default().expose().to_vec(),
+            truth_token: target.truth_token.unwrap_or_default(),
         },
     };
     load.report.as_deref().map_or(Ok(()), writable)?;

@@ -213,7 +213,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let settings = OriginSettings {
         listen: args.listen,
         source,
-        token: args.token.unwrap_or_default().expose().to_vec(),
+        token: args.token.unwrap_or_default(),
         identity,
         wait_for_subscriber: args.wait_for_subscriber,
         view: args.view,

@@ -96,7 +96,6 @@ impl Dropped {
 }
 
 /// One connection.
-#[derive(Debug)]
 struct Member {
     splitter: Splitter,
     from: IpAddr,
@@ -113,7 +112,6 @@ struct Member {
 }
 
 /// All connections of an origin.
-#[derive(Debug)]
 pub struct Subscribers {
     token: Vec<u8>,
     next: u64,
@@ -121,6 +119,16 @@ pub struct Subscribers {
     /// Those of them who have not subscribed.
     waiting: Anteroom,
     players: Players,
+}
+
+/// Without the token, and what subscribers have said of theirs.
+impl core::fmt::Debug for Subscribers {
+    fn fmt(&self, to: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mut shown = to.debug_struct("Subscribers");
+        shown.field("served", &self.served());
+        shown.field("waiting", &self.waiting.len());
+        shown.finish_non_exhaustive()
+    }
 }
 
 impl Subscribers {

@@ -90,7 +90,7 @@ fn threats_86_another_version_is_named() {
 fn threats_82_a_wrong_token_is_named() {
     use crate::node::origin::{OriginHandle, OriginSettings};
     let settings = OriginSettings {
-        token: b"secret".to_vec(),
+        token: "secret".into(),
         ..OriginSettings::loopback(crate::node::tests::source())
     };
     let origin = OriginHandle::start(settings).unwrap();

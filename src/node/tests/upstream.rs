@@ -96,7 +96,7 @@ fn threats_86_another_protocol_version_is_refused_and_tried_again() {
 #[test]
 fn threats_82_a_relay_without_the_token_is_refused() {
     let settings = OriginSettings {
-        token: b"secret".to_vec(),
+        token: "secret".into(),
         ..OriginSettings::loopback(source())
     };
     let origin = OriginHandle::start(settings).unwrap();
@@ -161,7 +161,7 @@ fn threats_82_silent_connections_keep_no_relay_out() {
     for identity in [None, Some(papers.identity())] {
         let trust = identity.is_some().then(|| papers.trust());
         let origin = OriginHandle::start(OriginSettings {
-            token: b"sesame".to_vec(),
+            token: "sesame".into(),
             identity,
             ..OriginSettings::loopback(source())
         })
