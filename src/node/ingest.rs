@@ -24,7 +24,7 @@ use super::metrics::IngestMetrics;
 use super::players::Caller;
 use super::shelf::Shelf;
 use super::status::RelayStatus;
-use super::tls::{Line, UpstreamTrust};
+use super::tls::{self, Line, UpstreamTrust};
 use crate::backoff::Backoff;
 use crate::limits::{UPSTREAM_BACKOFF_US, UPSTREAM_CONNECT_US, UPSTREAM_SILENCE_US};
 use crate::net::clock::monotonic_us;
@@ -252,7 +252,8 @@ impl Ingest {
             Waited::Stopped => return Err(Ended::Stopped),
             Waited::Done(Ok(line)) => return Ok(line),
             Waited::Done(Err(error)) => format!(
-                "the upstream {place} is not believed: {error}; it must speak TLS 1.3 and show a certificate for that name that upstream_ca_file vouches for; it is tried again"
+                "the upstream {place} is not believed: {error}; {}; it is tried again",
+                tls::way_out(&error)
             ),
             Waited::TimeUp => {
                 format!(

@@ -50,7 +50,8 @@ impl fmt::Debug for UpstreamTrust {
 }
 
 impl UpstreamTrust {
-    /// Reads certificates (PEM) that an origin's must be, or be signed by.
+    /// Reads certificates (PEM) of authorities, one of which must have signed an origin's; or the origin's own, where it is not an
+    /// authority's.
     ///
     /// # Errors
     /// What is wrong with the file, in words.
@@ -205,6 +206,15 @@ impl AsyncWrite for Line {
     }
 }
 
+/// What an origin that is not believed must do.
+#[must_use]
+pub fn way_out(error: &io::Error) -> &'static str {
+    if error.to_string().contains("CaUsedAsEndEntity") {
+        return "the certificate it shows as its own is an authority's (CA:TRUE): give it one that the authority signed, or one made with basicConstraints=CA:FALSE";
+    }
+    "it must speak TLS 1.3 and show a certificate for that name that upstream_ca_file vouches for"
+}
+
 /// The host of a `host:port`, an address in brackets or not.
 fn server_name(name: &str) -> io::Result<ServerName<'static>> {
     let host = name.rsplit_once(':').map_or(name, |(host, _)| host);
@@ -285,6 +295,48 @@ pub(crate) mod tests {
         };
         assert!(identity("own.pem", "ca.pem").ends_with("ca.pem: there is no private key (PEM) in it"));
         assert!(identity("ca.pem", "own.key").contains("it does not go with the key: "));
+    }
+
+    /// What a client that trusts `shown` itself says to an origin that shows it.
+    fn believed(directory: &Papers, is_authority: bool) -> Result<(), String> {
+        use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+        if is_authority {
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        }
+        let key = KeyPair::generate().expect("a key");
+        let shown = params.self_signed(&key).expect("a certificate");
+        let (certificate, private) = (directory.file("self.pem"), directory.file("self.key"));
+        std::fs::write(&certificate, shown.pem()).expect("a file");
+        std::fs::write(&private, key.serialize_pem()).expect("a file");
+        let identity = OriginIdentity::load(&certificate, &private).expect("an identity");
+        let trust = UpstreamTrust::load(&certificate).expect("trust");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+                .await
+                .expect("a port");
+            let addr = listener.local_addr().expect("an address");
+            let accepts = async {
+                let (socket, _) = listener.accept().await.expect("a visitor");
+                let _ = identity.accept(socket).await;
+            };
+            let connects = async {
+                let socket = TcpStream::connect(addr).await.expect("a way");
+                trust.connect("localhost:1", socket).await.map(|_| ())
+            };
+            let (believed, ()) = tokio::join!(connects, accepts);
+            believed.map_err(|error| way_out(&error).to_owned())
+        })
+    }
+
+    /// An origin's own certificate may stand in the file where it is no authority's; where it is, the way out is said.
+    #[test]
+    fn an_authority_is_no_origin_and_that_is_said() {
+        let papers = Papers::new("self");
+        assert_eq!(believed(&papers, false), Ok(()));
+        let fault = believed(&papers, true).unwrap_err();
+        assert!(fault.contains("basicConstraints=CA:FALSE"), "{fault}");
     }
 
     #[test]

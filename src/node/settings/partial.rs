@@ -80,8 +80,9 @@ pub struct PartialSettings {
     /// Origins as host:port, tried in order, separated by commas [default: 127.0.0.1:7700]
     #[arg(long, env = "ACKLINE_UPSTREAM", value_name = "ADDR[,ADDR...]")]
     pub upstream: Option<String>,
-    /// File of the certificates (PEM) that an origin's must be, or be signed by: the upstream is then TLS 1.3 [default:
-    /// none, plain TCP, for a private network]
+    /// File of the certificates (PEM) of the authorities that sign origins' certificates: the upstream is then TLS 1.3. An
+    /// origin's own may stand there where it is no authority's (basicConstraints CA:FALSE) [default: none, plain TCP, for a
+    /// private network]
     #[arg(long, env = "ACKLINE_UPSTREAM_CA_FILE", value_name = "FILE")]
     pub upstream_ca_file: Option<String>,
     /// What the origin knows this relay by. As a flag it stands in the list of processes: rather give the variable or
