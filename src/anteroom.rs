@@ -15,6 +15,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
+/// As many wait at least, whatever the system gives.
+const FEWEST: usize = 8;
+
 /// Who waits, by host: an IPv4 address, or an IPv6 /64.
 #[derive(Debug)]
 pub struct Anteroom {
@@ -59,8 +62,8 @@ impl Anteroom {
         gone
     }
 
-    /// The one who must go next: of those hosts that have the most waiting, whoever waits longest.
-    pub fn make_room(&mut self) -> Option<u64> {
+    /// The one who goes next: of those hosts that have the most waiting, whoever waits longest.
+    fn make_room(&mut self) -> Option<u64> {
         let longest = |queue: &VecDeque<(u64, u64)>| queue.front().map_or(0, |(arrival, _)| *arrival);
         let host = self
             .hosts
@@ -68,6 +71,17 @@ impl Anteroom {
             .max_by_key(|(_, queue)| (queue.len(), core::cmp::Reverse(longest(queue))))
             .map(|(host, _)| *host)?;
         self.oldest_of(host)
+    }
+
+    /// The system has no more to give: those who must go at once, an eighth, and no more than who is left ever wait again. Of
+    /// [`FEWEST`] nobody goes.
+    pub fn shrink(&mut self) -> Vec<u64> {
+        let fewer = self.waiting.saturating_sub(FEWEST).min(self.waiting.div_ceil(8));
+        let gone: Vec<u64> = (0..fewer).filter_map(|_| self.make_room()).collect();
+        if !gone.is_empty() {
+            self.all_max = self.waiting;
+        }
+        gone
     }
 
     /// Takes out `who`, who came from `ip`, if he waits still.
@@ -160,6 +174,20 @@ mod tests {
             );
         }
         assert_eq!((room.len(), room.hosts.len()), (33, 2));
+    }
+
+    /// Where a newcomer finds no file left, room is made once, and then kept.
+    #[test]
+    fn where_the_system_gives_no_more_fewer_wait() {
+        let mut room = Anteroom::new(512, 512);
+        for who in 0..100 {
+            assert_eq!(room.enter(who, ip("127.0.0.1")), None);
+        }
+        assert_eq!(room.shrink(), (0..13).collect::<Vec<u64>>());
+        assert_eq!(room.enter(100, ip("127.0.0.1")), Some(13));
+        assert_eq!(room.len(), 87);
+        while !room.shrink().is_empty() {}
+        assert_eq!(room.len(), FEWEST);
     }
 
     #[test]

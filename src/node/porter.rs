@@ -27,6 +27,9 @@ use crate::limits::{
 };
 use crate::net::files::none_left;
 
+/// Time until the next one is accepted where one could not be.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// Who is there, and what ends each at once: a sender that is dropped.
 struct Lobby {
     anteroom: Anteroom,
@@ -103,15 +106,23 @@ pub async fn serve(listener: TcpListener, router: Router) {
             }
             // Out of files, or the peer is gone already: neither ends the admin (FAULTS 83).
             Err(error) => {
-                if none_left(&error) {
-                    let mut lobby = lobby.lock().unwrap_or_else(PoisonError::into_inner);
-                    let gone = lobby.anteroom.make_room();
-                    lobby.shut(gone);
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                let gone = match none_left(&error) {
+                    true => shrink(&lobby),
+                    false => 0,
+                };
+                let pause = if gone > 0 { Duration::ZERO } else { PAUSE };
+                tokio::time::sleep(pause).await;
             }
         }
     }
+}
+
+/// Closes some who wait, where the system has no more files. How many.
+fn shrink(lobby: &Mutex<Lobby>) -> usize {
+    let mut lobby = lobby.lock().unwrap_or_else(PoisonError::into_inner);
+    let gone = lobby.anteroom.shrink();
+    gone.iter().for_each(|who| lobby.shut(Some(*who)));
+    gone.len()
 }
 
 /// One connection, until it ends or has been there long enough.

@@ -27,6 +27,9 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Time a TLS handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
+/// Time until the next one is accepted where one could not be.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// What ends the tasks of connections at once: a sender that is dropped.
 #[derive(Clone, Default)]
 struct Doors {
@@ -77,11 +80,13 @@ pub(super) async fn accept(stage: Arc<Stage>, listener: TcpListener, identity: O
             }
             // Out of files, or the peer is gone already: neither ends the origin (FAULTS 83).
             Err(error) => {
-                if none_left(&error) {
-                    let crowded_out = stage.hub().subscribers.make_room();
-                    doors.shut(crowded_out);
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                let room = match none_left(&error) {
+                    true => stage.hub().subscribers.make_room(),
+                    false => Vec::new(),
+                };
+                let pause = if room.is_empty() { PAUSE } else { Duration::ZERO };
+                room.into_iter().for_each(|id| doors.shut(Some(id)));
+                tokio::time::sleep(pause).await;
             }
         }
     }

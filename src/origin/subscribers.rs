@@ -167,10 +167,12 @@ impl Subscribers {
         (id, self.crowd_out(gone))
     }
 
-    /// The connection that is to be closed at once where the system has no more to give; `None` where none waits.
-    pub fn make_room(&mut self) -> Option<SubscriberId> {
-        let gone = self.waiting.make_room();
-        self.crowd_out(gone)
+    /// The connections that are to be closed at once where the system has no more to give.
+    pub fn make_room(&mut self) -> Vec<SubscriberId> {
+        let gone = self.waiting.shrink();
+        gone.into_iter()
+            .filter_map(|id| self.crowd_out(Some(id)))
+            .collect()
     }
 
     fn crowd_out(&mut self, gone: Option<u64>) -> Option<SubscriberId> {
