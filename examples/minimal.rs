@@ -1,20 +1,24 @@
 //! A client in one file: joins the relay named, prints what it sees once a second, leaves after ten seconds.
 //!
-//! `cargo run --no-default-features --features client-udp --example minimal 127.0.0.1:7777`
+//! `cargo run --no-default-features --features client-udp --example minimal 127.0.0.1:7777 [TOKEN-FILE]`
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use ackline::client::inbox::ClientEvent;
 use ackline::driver::settings::DriverSettings;
 use ackline::driver::{Driver, DriverEvent};
+use ackline::token::ConnectToken;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let relay = std::env::args().nth(1).unwrap_or("127.0.0.1:7777".into());
-    let relay: SocketAddr = relay.parse()?;
+    let mut settings = DriverSettings::new(vec![relay.parse()?]);
+    if let Some(file) = std::env::args().nth(2) {
+        let token = ConnectToken::from_text(&std::fs::read_to_string(file)?)?;
+        settings.client = settings.client.with_token(&token);
+    }
     let begun = Instant::now();
     let now_us = || begun.elapsed().as_micros() as u64;
-    let mut driver = Driver::new(DriverSettings::new(vec![relay]), now_us())?;
+    let mut driver = Driver::new(settings, now_us())?;
     let mut told = 0;
     loop {
         // A frame of the game: move datagrams, hear what happened, draw.
@@ -29,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
         if begun.elapsed().as_secs() > told {
-            told = begun.elapsed().as_secs();
+            told += 1;
             draw(&driver);
             if told == 10 {
                 driver.leave(now_us());
@@ -45,13 +49,11 @@ fn draw(driver: &Driver) {
     let (Some(schema), Some(newest)) = (client.schema(), client.newest()) else {
         return println!("nothing yet");
     };
-    let display = client.display();
-    print!("tick {}: {} entities", newest.id, display.live());
-    if let Some((_, record, _)) = display.records().next()
+    println!("tick {}: {} entities", newest.id, client.display().live());
+    if let Some((_, record, _)) = client.display().records().next()
         && let Some(motion) = record.motion
     {
         let [x, y, z] = [0, 1, 2].map(|axis| schema.position[axis].metres(motion.position[axis]));
-        print!(", {} at {x:.2} {y:.2} {z:.2} m", record.entity);
+        println!("{} at {x:.2} {y:.2} {z:.2} m", record.entity);
     }
-    println!();
 }

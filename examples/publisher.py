@@ -5,7 +5,7 @@ Written from docs/UPSTREAM.md; the section numbers below are that document's. A 
 keeps the rest.
 
     publisher.py --entities 20 --hz 20 --seconds 10                            serve subscribers on 127.0.0.1:7700
-    ackline relay --upstream 127.0.0.1:7700                                    a relay that shows this world
+    ackline relay --upstream 127.0.0.1:7700 --listen 127.0.0.1:7777            a relay that shows this world
     publisher.py --dump stream.bin --seconds 2                                 write one stream to a file
 
 With --break, one thing goes wrong once, so that a relay's answer can be tried: out-of-range, dead-generation,

@@ -1,7 +1,8 @@
 //! Watches a stream as a game would draw it, without drawing it: one line a second with what playback did, and a line for
 //! each turn of the session or the clock.
 //!
-//! `cargo run --no-default-features --features client-udp --example watch RELAY [RELAY...] [--seconds N]`
+//! `cargo run --no-default-features --features client-udp --example watch RELAY [RELAY...] [--seconds N]
+//! [--token FILE]`
 //!
 //! A line has the clock's mode, how far the picture is behind the newest snapshot that can be here (D, milliseconds), the rate
 //! of playback, snapshots and datagrams that came, and entities in view; then how many entities were drawn in each mode, all
@@ -16,6 +17,7 @@ use ackline::client::playback::settings::PlaybackSettings;
 use ackline::client::playback::stage::Playback;
 use ackline::driver::settings::DriverSettings;
 use ackline::driver::{Driver, DriverEvent};
+use ackline::token::ConnectToken;
 
 const FRAME: Duration = Duration::from_micros(16_667);
 
@@ -75,16 +77,21 @@ impl Second {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let (mut relays, mut seconds): (Vec<SocketAddr>, u64) = (Vec::new(), u64::MAX);
+    let (mut settings, mut seconds) = (DriverSettings::new(Vec::new()), u64::MAX);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--seconds" => seconds = arguments.next().ok_or("--seconds needs a number")?.parse()?,
-            relay => relays.push(relay.parse()?),
+            "--token" => {
+                let file = arguments.next().ok_or("--token needs a file")?;
+                let token = ConnectToken::from_text(&std::fs::read_to_string(file)?)?;
+                settings.client = settings.client.with_token(&token);
+            }
+            relay => settings.relays.push(relay.parse::<SocketAddr>()?),
         }
     }
     let begun = Instant::now();
     let now_us = || begun.elapsed().as_micros() as u64;
-    let mut driver = Driver::new(DriverSettings::new(relays), now_us())?;
+    let mut driver = Driver::new(settings, now_us())?;
     let mut playback = Playback::new(PlaybackSettings::default());
     let mut second = Second::default();
     for frame in 1.. {

@@ -25,7 +25,7 @@ import make  # noqa: E402: beside this file, and leaves nothing behind
 # Where no data is right on a healthy relay under load, and what makes the data come.
 ONLY_WHEN = {
     "alert AcklineNoRelays": "no relay is scraped: the expression is absent()",
-    "Clients: Staleness by tier, p99": "the relay feeds it, which it does not do yet",
+    "Clients: Staleness by tier, p99": "sessions have views: clients that see the whole world are not in it",
     "Clients: Rejected by clients, by reason": "clients refuse datagrams (the panel hides reasons at zero)",
 }
 
@@ -74,48 +74,65 @@ def values_missing(base, where, expr):
     return found
 
 
+def panels(window, job=".*ackline.*", instance=".+"):
+    """Every panel's (where, expression, legend), as Grafana would ask it."""
+    asked = []
+    for _, title, _, rows in make.ALL:
+        for _, specs in rows:
+            for spec in specs:
+                for expr, legend in spec["targets"]:
+                    expr = make.expand(expr).replace("$__rate_interval", window)
+                    asked.append((f"{title}: {spec['title']}", expr.replace("$job", job).replace("$instance", instance), legend))
+    return asked
+
+
+def rules(base):
+    """Every loaded rule as Prometheus tells of it, by "alert NAME" or "record NAME"."""
+    words = {"alerting": "alert", "recording": "record"}
+    groups = ask(base, "rules")["groups"]
+    return {f"{words[rule['type']]} {rule['name']}": rule for group in groups for rule in group["rules"]}
+
+
+def values(base, expr):
+    """What an expression returns: nothing where there are but NaN."""
+    found = [float(row["value"][1]) for row in ask(base, "query", query=expr)["result"]]
+    return found if any(not math.isnan(value) for value in found) else []
+
+
+def survey(base, window, job=".*ackline.*", instance=".+"):
+    """Asks everything: how much, what had no data for a reason, and the faults, one sentence each."""
+    asked, faults, only = panels(window, job, instance), [], []
+    loaded = rules(base)
+    if not loaded:
+        faults.append(f"{base} has no rules loaded; add grafana/prometheus/*.rules.yml to its rule_files")
+    for name, rule in loaded.items():
+        asked.append((name, boolean(rule["query"]) if rule["type"] == "alerting" else rule["name"], ""))
+        if rule.get("health") != "ok":
+            faults.append(f"{name} is {rule.get('health')}: {rule.get('lastError')}")
+    for where, expr, legend in asked:
+        found = values(base, expr)
+        faults += labels_wrong(base, where, expr, legend) + values_missing(base, where, expr)
+        if any(math.isinf(value) for value in found):
+            faults.append(f"{where}: infinite: {expr}")
+        elif not found:
+            reason = ONLY_WHEN.get(where)
+            (only if reason else faults).append(
+                f"{where}: only when {reason}" if reason else f"{where}: no data: {expr}"
+            )
+    return len(asked), only, faults
+
+
 def main():
     options = argparse.ArgumentParser(description="Asks a Prometheus every expression of panels and rules.")
     options.add_argument("--prometheus", required=True, metavar="URL")
     options.add_argument("--window", default="1m", metavar="DURATION", help="what $__rate_interval stands for")
     options = options.parse_args()
-    base = options.prometheus.rstrip("/")
-
-    asked, faults, only = [], [], []
-    for _, title, _, rows in make.ALL:
-        for _, specs in rows:
-            for spec in specs:
-                for expr, legend in spec["targets"]:
-                    expr = make.expand(expr).replace("$__rate_interval", options.window)
-                    expr = expr.replace("$job", ".*ackline.*").replace("$instance", ".+")
-                    asked.append((f"{title}: {spec['title']}", expr, legend))
-    panels = len(asked)
-    for group in ask(base, "rules")["groups"]:
-        for rule in group["rules"]:
-            alert = rule["type"] == "alerting"
-            expr = boolean(rule["query"]) if alert else rule["name"]
-            asked.append((("alert " if alert else "record ") + rule["name"], expr, ""))
-            if rule.get("health") != "ok":
-                faults.append(f"rule {rule['name']} is {rule.get('health')}: {rule.get('lastError')}")
-    if len(asked) == panels:
-        print(f"{base} has no rules loaded; add grafana/prometheus/*.rules.yml to its rule_files", file=sys.stderr)
-        return 1
-
-    for where, expr, legend in asked:
-        values = [float(row["value"][1]) for row in ask(base, "query", query=expr)["result"]]
-        faults += labels_wrong(base, where, expr, legend) + values_missing(base, where, expr)
-        if any(math.isinf(value) for value in values):
-            faults.append(f"{where}: infinite: {expr}")
-        elif not values or all(math.isnan(value) for value in values):
-            reason = ONLY_WHEN.get(where)
-            (only if reason else faults).append(
-                f"{where}: only when {reason}" if reason else f"{where}: no data: {expr}"
-            )
+    asked, only, faults = survey(options.prometheus.rstrip("/"), options.window)
     for line in only:
         print(line)
     for line in faults:
         print(line, file=sys.stderr)
-    print(f"{len(asked)} expressions asked, {len(only)} without data for a reason, {len(faults)} faults")
+    print(f"{asked} expressions asked, {len(only)} without data for a reason, {len(faults)} faults")
     return 1 if faults else 0
 
 

@@ -132,9 +132,10 @@ TOKENS_REFUSED = lines(
     "Tokens refused by reason", "cps",
     [(rate("ackline_tokens_refused_total", "reason"), "{{reason}}")],
     "Connect tokens refused, a second, all after a valid cookie.",
-    "unknown_key, forged: the minting service has another key, or somebody guesses. expired, before_start: its clock, or "
-    "clients that wait too long. used: tokens tried twice. elsewhere: wrong audience or public_addresses. history_full: more "
-    "joins than the relay remembers; shorten the tokens' life.",
+    "unknown_key, forged: the minting service has another key, or somebody guesses. expired, from_the_future: its clock, or "
+    "clients that wait too long. before_start: the same, where it lasts longer than a minute after a restart. used: tokens "
+    "tried twice. elsewhere: wrong audience or public_addresses. history_full: more joins than the relay remembers; shorten "
+    "the tokens' life.",
     rising(0.1, 1), stack=True,
 )
 HANDSHAKES_LIMITED = lines(
@@ -584,10 +585,10 @@ CLIENTS = ("clients", "Clients", "What do players get: loss, round trip, time to
         lines("Rejected by clients, by reason", "pps",
               [(rate("ackline_client_packets_rejected_total", "reason") + " > 0", "{{reason}}")],
               "Datagrams a second that clients say they refused; no line when there are none. It is their word: one "
-              "modified client can claim any number.",
+              "modified client can claim as many as it was sent.",
               "duplicate_datagram, too_old, stale: the network. no_session, session_over: clients joining or "
               "leaving. forged: keys or tampering. malformed_*, trailing, "
-              "out_of_range: relay and client disagree on the protocol, roll back. One enormous jump is one client's "
+              "out_of_range: relay and client disagree on the protocol, roll back. One jump is one client's "
               "claim. Runbook: AcklineClientRejections.", rising(10, 100)),
         lines("Reports of clients, by result", "pps",
               [(rate("ackline_client_reports_total", "result"), "{{result}}")],
@@ -639,6 +640,13 @@ SECURITY = ("security", "Security", "Who knocks without a right to, and what is 
              rate("ackline_client_reports_total", match='result="contradicting"'),
              "Reports a second that contradict what their client said before. They are ignored.",
              "Modified or broken clients; other sessions are not touched.", rising(1, 100)),
+        stat("Insecure relays", "short", "sum(ackline_insecure{@})",
+             "Relays that let in whoever asks, without a token.",
+             "Where strangers can reach one: give it token_keys_file, and restart it.", at(1)),
+        stat("Refused by the admin", "short", count("ackline_admin_refused_total"),
+             "Requests to admin addresses that did not show the admin_token, in the window.",
+             "A scraper with an old token, or somebody who tries. The address should not be reachable for strangers.",
+             at(1, "yellow")),
     ]),
     ("Strangers", [
         REFUSED,
@@ -658,6 +666,10 @@ SECURITY = ("security", "Security", "Who knocks without a right to, and what is 
               [(rate("ackline_client_reports_total", "result", 'result!="taken"'), "{{result}}")],
               "Reports a second that were not taken.",
               "stale is the network. contradicting, unknown: broken or modified clients.", rising(10, 100), stack=True),
+        lines("Sessions by protocol version", "short",
+              [("sum by (version) (ackline_sessions{@})", "version {{version}}")],
+              "Sessions open, by the version of the protocol that they speak.",
+              "An old version at zero for a week: end it with protocol_min.", CALM),
         lines("Address changes by relay", "cps",
               [(rate("ackline_session_migrations_total", "instance"), "{{instance}}")],
               "Sessions moved to a new address after a proof.",
@@ -693,7 +705,7 @@ def expand(expr):
 def variables():
     """The variables at the top: data source, job, instance."""
     query = lambda name, label, text: {
-        "name": name, "label": label, "type": "query", "datasource": SOURCE, "definition": text,
+        "name": name, "label": label, "type": "query", "datasource": SOURCE,
         "query": {"query": text, "refId": f"variable-{name}"}, "refresh": 2, "sort": 1, "regex": "",
         "includeAll": True, "allValue": ".+", "multi": True, "hide": 0, "options": [], "skipUrlSync": False,
         "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
@@ -702,7 +714,7 @@ def variables():
         {
             "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus",
             "refresh": 1, "regex": "", "hide": 0, "multi": False, "includeAll": False, "options": [],
-            "skipUrlSync": False, "current": {},
+            "skipUrlSync": False,
         },
         query("job", "Job", "label_values(ackline_build_info, job)"),
         query("instance", "Relay", 'label_values(ackline_build_info{job=~"$job"}, instance)'),
@@ -721,7 +733,7 @@ def custom_of(kind, spec):
             "thresholdsStyle": {"mode": drawn},
         }
     if kind == "state-timeline":
-        return {"fillOpacity": 70, "lineWidth": 0, "spanNulls": False}
+        return {"fillOpacity": 70, "lineWidth": 0}
     return {}
 
 
@@ -731,7 +743,8 @@ def options_of(kind, spec):
         return {
             "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
             "colorMode": "background" if len(spec["steps"]) > 1 else "value",
-            "graphMode": "area", "justifyMode": "auto", "orientation": "auto", "textMode": "auto",
+            "graphMode": "area", "justifyMode": "auto", "orientation": "auto", "textMode": "auto", "wideLayout": True,
+            "showPercentChange": False, "percentChangeColorMode": "standard",
         }
     if kind == "heatmap":
         return {
@@ -746,7 +759,7 @@ def options_of(kind, spec):
     if kind == "state-timeline":
         return {
             "showValue": "auto", "rowHeight": 0.8, "mergeValues": True, "alignValue": "left",
-            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
             "tooltip": {"mode": "single", "sort": "none"},
         }
     return {

@@ -51,3 +51,5 @@ pub mod node;
 pub mod scenes;
 #[cfg(feature = "sim")]
 pub mod sim;
+#[cfg(feature = "node")]
+pub mod top;

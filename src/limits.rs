@@ -126,6 +126,16 @@ pub const fn digest_spacing_us(slots: usize) -> u64 {
 }
 /// Longest wait of a snapshot for its parts before it is reported, microseconds (SPEC TAB8).
 pub const HOLD_BACK_MAX_US: u64 = 100_000;
+/// Sessions of one token that were not heard, at once: copies of its Response make sessions too, and the first heard is its own.
+pub const TOKEN_PENDING_MAX: usize = 8;
+/// How often a token is claimed at all.
+pub const TOKEN_CLAIMS_MAX: u32 = 64;
+/// Tokens opened in a second, by all shards together: some 3 us each.
+pub const TOKENS_OPENED_PER_S: u64 = 10_000;
+/// Those of hosts that show none that are refused, beside, while others spend the above.
+pub const TOKENS_RESERVED_PER_S: u64 = 2_000;
+/// Refused tokens of a host in a second that do not make it one of the others.
+pub const REFUSED_PER_HOST_PER_S: u64 = 10;
 /// Addresses of one session that are challenged at once: where its client went, and where somebody copies its datagrams to.
 pub const PROBES_MAX: usize = 2;
 /// Bytes that go to an address a client has not proven, for each that came from there (RFC 9000 section 8.1).
@@ -147,6 +157,10 @@ pub const UNCONFIRMED_US: u64 = 6_000_000;
 pub const WELCOMES_MAX: u32 = 30;
 /// Snapshot bytes sent before anything was heard of a client, at most: about TCP's initial window (RFC 6928).
 pub const UNCONFIRMED_BYTES: u64 = 16 << 10;
+/// How often that is halved at most for sessions of a token that has made others: 512 bytes are no snapshot.
+pub const UNCONFIRMED_HALVINGS_MAX: u32 = 5;
+/// Welcomes to a client that was not heard, at the least: some are lost.
+pub const WELCOMES_LEAST: u32 = 6;
 /// Parts one session may be sent in one tick. All parts of a snapshot go into one batch, so that no report can
 /// be taken in between them (SPEC TAB8).
 pub const PARTS_PER_TICK: usize = 24;
@@ -209,12 +223,21 @@ pub const SUBSCRIBER_PLAYERS_MAX: usize = 1 << 17;
 /// What players did that waits for the game, or at a relay for its origin; the newest inputs are dropped above. Some
 /// hundred milliseconds of the inputs of a thousand players.
 pub const PLAYER_EVENTS_MAX: usize = 1 << 15;
-/// Ticks an origin keeps to look at shots in the past: two seconds at 60 Hz, more than any picture's age.
-pub const LAG_FRAMES: usize = 128;
-/// The oldest picture a shot may be decided in, microseconds: a delay of 0.25 s, a freeze of 0.5 s, and a way of 0.25 s.
-pub const LAG_AGE_US: u64 = 1_000_000;
+/// The most that a playback's delay grows to, microseconds; two periods where that is more (SPEC PLY1).
+pub const PLAYBACK_DELAY_MAX_US: u64 = 250_000;
+/// The furthest a playback is from its target without a new anchor, and the longest it stays frozen, microseconds (SPEC PLY5, R).
+pub const PLAYBACK_REANCHOR_US: u64 = 500_000;
 /// The furthest a playback runs ahead of the newest tick, and an entity past its observation, microseconds (SPEC PLY3, ENT1).
-pub const LAG_AHEAD_US: u64 = 100_000;
+pub const PLAYBACK_AHEAD_US: u64 = 100_000;
+/// Observations of one entity, and snapshot times, that a playback keeps at the most: 0.75 s at 680 ticks a second.
+pub const PLAYBACK_KEPT_MAX: usize = 512;
+/// What a shot may take from the origin's tick to the picture and from the trigger to the origin, both ways together, beside
+/// the period it waits for a tick there, microseconds.
+pub const LAG_WAYS_US: u64 = 200_000;
+/// The least age of a picture that is believed, microseconds, however fast the ticks.
+pub const LAG_AGE_LEAST_US: u64 = 1_000_000;
+/// Ticks that an origin keeps to look at shots in the past, at the most: one second at 1,000 ticks a second.
+pub const LAG_FRAMES_MAX: usize = 1_024;
 /// Bytes queued for one subscriber before it is dropped as slow: two full keyframes and some ticks.
 pub const SUBSCRIBER_QUEUE_MAX: usize = 20 << 20;
 /// The longest a message may wait for a subscriber, in microseconds: a relay further behind than the lease of
@@ -257,18 +280,10 @@ pub const LETTERS_MAX: usize = 256;
 pub const EXPORT_EVERY_US: u64 = 100_000;
 /// A shard that has not turned for this long is stalled, and the relay is not live, in microseconds.
 pub const SHARD_STALLED_US: u64 = 5_000_000;
+/// Connections to the admin at once: operators, probes and scrapers are few. One more, and the oldest goes.
+pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// Sessions in one page of the admin's list.
 pub const SESSIONS_PAGE_MAX: usize = 1000;
-/// Connections to the admin that are not being answered; the longest waiting is closed above. Probes and scrapers need a few.
-pub const ADMIN_WAITING_MAX: usize = 64;
-/// Those of one host other than loopback.
-pub const ADMIN_WAITING_HOST_MAX: usize = 16;
-/// Time a request's head may take to come, and a connection may be idle, in microseconds.
-pub const ADMIN_HEADER_US: u64 = 5_000_000;
-/// Time an answer may take, in microseconds: longer than a stalled shard is waited for, in each of a few.
-pub const ADMIN_ANSWER_US: u64 = 10_000_000;
-/// Time one connection may last, in microseconds: who reads no answer, or a byte now and then, goes too.
-pub const ADMIN_CONNECTION_US: u64 = 60_000_000;
 /// The least and the most time between two attempts to reach the upstream, in microseconds.
 pub const UPSTREAM_BACKOFF_US: (u64, u64) = (50_000, 2_000_000);
 /// Relays a driver of a client may know.
@@ -280,8 +295,9 @@ pub const RELAY_SILENCE_US: u64 = 1_000_000;
 pub const RELAY_BACKOFF_US: (u64, u64) = (100_000, 8_000_000);
 /// Datagrams a driver takes at once: more than a socket's usual buffer holds after a pause.
 pub const DRIVER_RECEIVES_MAX: usize = 256;
-/// Turns that a driver keeps until the game asks; the newest is dropped above.
-pub const DRIVER_EVENTS_MAX: usize = 128;
+/// Events that a driver keeps until the game asks: all that one session may have left, and as many turns; above, what matters
+/// least goes.
+pub const DRIVER_EVENTS_MAX: usize = 256;
 /// Time between two tries to get a socket where the system gave none, microseconds.
 pub const SOCKET_AGAIN_US: u64 = 250_000;
 /// Time in which a connection to the upstream must be up, a name resolved included, in microseconds.
@@ -304,8 +320,6 @@ pub const HEARD_MAX: usize = 1 << 16;
 
 const _: () = assert!(WINDOW_ASK_AT < WINDOW_SLOTS);
 const _: () = assert!(RELAY_BACKOFF_US.0 < RELAY_BACKOFF_US.1);
-// A tombstone outlasts the history, so a slot has one entity in it.
-const _: () = assert!(LAG_FRAMES < ARENA_FRAMES);
 const _: () = assert!(PREDICTION_PENDING_MAX >= INPUTS_WINDOW);
 const _: () = assert!(UPSTREAM_TOKEN_MAX + 64 <= UPSTREAM_REQUEST_MAX);
 const _: () = assert!(SUBSCRIBER_QUEUE_MAX >= 3 * UPSTREAM_FRAME_MAX);

@@ -35,6 +35,8 @@ use crate::wire::handshake::TOKEN_BYTES_MAX;
 #[cfg(feature = "relay")]
 pub mod history;
 pub mod key;
+#[cfg(feature = "relay")]
+pub mod start;
 
 pub use key::{KeyError, TokenKey, TokenKeys};
 
@@ -48,8 +50,12 @@ pub const RELAYS_MAX: usize = 8;
 pub const AUDIENCE_BYTES_MAX: usize = 32;
 /// The longest life of a token, seconds: a relay remembers each one until it has expired.
 pub const LIFE_MAX_S: u64 = 300;
-/// Seconds that the clocks of a backend and a relay may differ by.
+/// Seconds that the clocks of a backend and a relay differ by at most where both are kept.
 pub const CLOCK_SLACK_S: u64 = 5;
+/// What of that a relay allows for right after its start, seconds: players wait for it.
+pub const START_SLACK_S: u64 = 1;
+/// Seconds that a backend's clock may be ahead of a relay's (THREATS 13): what seems to be minted later is refused.
+pub const LEAD_MAX_S: u64 = 60;
 /// First bytes of a connect token as a client gets it.
 const CONNECT_MAGIC: [u8; 4] = *b"ACKT";
 /// Bytes of the clear part of a sealed half.
@@ -136,13 +142,13 @@ pub enum TokenRefusal {
     /// None was shown, and this relay lets nobody in without one.
     #[error("no token")]
     Missing,
-    /// It is no token of a known version.
+    /// It is no token of a known version, or would live for longer than tokens do.
     #[error("malformed token")]
     Malformed,
     /// No key of this relay has its key id.
     #[error("unknown key")]
     UnknownKey,
-    /// Its time is over, or longer than tokens live.
+    /// Its time is over, or ends later than that of any token that was minted by now.
     #[error("expired token")]
     Expired,
     /// Its tag does not match.
@@ -151,7 +157,10 @@ pub enum TokenRefusal {
     /// It is for another fleet or for other relays.
     #[error("token for another relay")]
     Elsewhere,
-    /// It was minted before this relay began: it may have been used then (THREATS 11).
+    /// It says that it was minted more than [`LEAD_MAX_S`] from now: the backend's clock is wrong, or this relay's.
+    #[error("token from the future")]
+    FromTheFuture,
+    /// It was, or may have been, minted before this relay began, and used then (THREATS 11).
     #[error("token from before the relay's start")]
     BeforeStart,
     /// It has admitted somebody (THREATS 9).
@@ -164,13 +173,14 @@ pub enum TokenRefusal {
 
 impl TokenRefusal {
     /// Every reason.
-    pub const ALL: [TokenRefusal; 9] = [
+    pub const ALL: [TokenRefusal; 10] = [
         TokenRefusal::Missing,
         TokenRefusal::Malformed,
         TokenRefusal::UnknownKey,
         TokenRefusal::Expired,
         TokenRefusal::Forged,
         TokenRefusal::Elsewhere,
+        TokenRefusal::FromTheFuture,
         TokenRefusal::BeforeStart,
         TokenRefusal::Used,
         TokenRefusal::HistoryFull,
@@ -186,6 +196,7 @@ impl TokenRefusal {
             TokenRefusal::Expired => "expired",
             TokenRefusal::Forged => "forged",
             TokenRefusal::Elsewhere => "elsewhere",
+            TokenRefusal::FromTheFuture => "from_the_future",
             TokenRefusal::BeforeStart => "before_start",
             TokenRefusal::Used => "used",
             TokenRefusal::HistoryFull => "history_full",
@@ -235,6 +246,10 @@ impl Grant {
         if self.audience.len() > AUDIENCE_BYTES_MAX {
             return Err(MintError::Audience(self.audience.len()));
         }
+        self.seal(key, id)
+    }
+
+    fn seal(&self, key: &TokenKey, id: TokenId) -> Result<ConnectToken, MintError> {
         let mut sealed = Vec::with_capacity(256);
         sealed.put_u8(TOKEN_VERSION);
         sealed.put_u32(key.id());
@@ -303,12 +318,19 @@ impl Grant {
     }
 }
 
-/// Opens the sealed half of a token at `now_s` seconds since 1970, and gives its id with the grant. Whether it was used is
-/// for the history to say, whether it is for this relay for the caller.
-///
-/// # Errors
-/// [`TokenRefusal`]: malformed, unknown key, expired or forged, asked in this order, the cheapest first.
-pub fn open(keys: &TokenKeys, now_s: u64, sealed: &[u8]) -> Result<(TokenId, Grant), TokenRefusal> {
+/// What a sealed half says in clear, which is not believed before the rest was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clear {
+    /// The number of the shared key.
+    pub key: u32,
+    /// From when on it admits nobody, seconds since 1970.
+    pub expires_s: u64,
+    /// Which token it is.
+    pub id: TokenId,
+}
+
+/// Splits a sealed half, and reads what stands in clear.
+fn split(sealed: &[u8]) -> Result<(Clear, &[u8], &[u8]), TokenRefusal> {
     if sealed.is_empty() {
         return Err(TokenRefusal::Missing);
     }
@@ -318,22 +340,61 @@ pub fn open(keys: &TokenKeys, now_s: u64, sealed: &[u8]) -> Result<(TokenId, Gra
     let mut reader = ByteReader::new(clear);
     let read = |_: ReadError| TokenRefusal::Malformed;
     let version = reader.u8().map_err(read)?;
-    let key_id = reader.u32().map_err(read)?;
-    let expires_s = reader.u64().map_err(read)?;
-    let id: TokenId = reader.array().map_err(read)?;
+    let said = Clear {
+        key: reader.u32().map_err(read)?,
+        expires_s: reader.u64().map_err(read)?,
+        id: reader.array().map_err(read)?,
+    };
     if version != TOKEN_VERSION || private.len() < TAG_BYTES || sealed.len() > TOKEN_BYTES_MAX {
         return Err(TokenRefusal::Malformed);
     }
-    let key = keys.find(key_id).ok_or(TokenRefusal::UnknownKey)?;
-    if now_s >= expires_s || expires_s - now_s > LIFE_MAX_S + CLOCK_SLACK_S {
-        return Err(TokenRefusal::Expired);
-    }
-    let cipher = cipher(key, &id).ok_or(TokenRefusal::Malformed)?;
+    Ok((said, clear, private))
+}
+
+/// What a sealed half says in clear.
+///
+/// # Errors
+/// [`TokenRefusal::Missing`], [`TokenRefusal::Malformed`].
+pub fn clear(sealed: &[u8]) -> Result<Clear, TokenRefusal> {
+    split(sealed).map(|(said, ..)| said)
+}
+
+/// Opens a sealed half, whenever that is: what it would grant. Whether it still does is for [`open`] to say.
+///
+/// # Errors
+/// [`TokenRefusal`]: malformed, unknown key, forged, malformed within.
+pub fn unseal(keys: &TokenKeys, sealed: &[u8]) -> Result<Grant, TokenRefusal> {
+    let (said, clear, private) = split(sealed)?;
+    let key = keys.find(said.key).ok_or(TokenRefusal::UnknownKey)?;
+    let cipher = cipher(key, &said.id).ok_or(TokenRefusal::Malformed)?;
     let mut private = private.to_vec();
     let opened = cipher
         .open_in_place(nonce(), Aad::from(clear), &mut private)
         .map_err(|_| TokenRefusal::Forged)?;
-    let grant = Grant::decode(expires_s, opened).map_err(read)?;
+    Grant::decode(said.expires_s, opened).map_err(|_| TokenRefusal::Malformed)
+}
+
+/// Opens the sealed half of a token at `now_s` seconds since 1970, and gives its id with the grant. Whether it was used is
+/// for the history to say, whether it is for this relay for the caller.
+///
+/// # Errors
+/// [`TokenRefusal`]: malformed, unknown key, expired, forged, malformed within, or from the future, asked in this order, the
+/// cheapest first.
+pub fn open(keys: &TokenKeys, now_s: u64, sealed: &[u8]) -> Result<(TokenId, Grant), TokenRefusal> {
+    let Clear { key, expires_s, id } = clear(sealed)?;
+    keys.find(key).ok_or(TokenRefusal::UnknownKey)?;
+    if now_s >= expires_s || expires_s - now_s > LIFE_MAX_S + LEAD_MAX_S {
+        return Err(TokenRefusal::Expired);
+    }
+    let grant = unseal(keys, sealed)?;
+    // Whoever has the key can say anything; a time that no minter gives would undo what is said of restarts.
+    let life_s = expires_s.checked_sub(grant.issued_s);
+    if !life_s.is_some_and(|life_s| (1..=LIFE_MAX_S).contains(&life_s)) {
+        return Err(TokenRefusal::Malformed);
+    }
+    if grant.issued_s > now_s.saturating_add(LEAD_MAX_S) {
+        return Err(TokenRefusal::FromTheFuture);
+    }
     Ok((id, grant))
 }
 

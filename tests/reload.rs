@@ -23,8 +23,8 @@ struct Relay {
 }
 
 impl Relay {
-    fn start(text: &str) -> Relay {
-        let file = scratch("toml");
+    fn start(name: &str, text: &str) -> Relay {
+        let file = std::env::temp_dir().join(format!("ackline-{name}-{}.toml", std::process::id()));
         std::fs::write(&file, text).expect("is written");
         let mut command = Command::new(env!("CARGO_BIN_EXE_ackline"));
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ACKLINE_")) {
@@ -106,7 +106,7 @@ fn a_reload_waits_for_no_pipe() {
     std::fs::write(&keys, key.expect("runs").stdout).expect("is written");
     std::fs::set_permissions(&keys, PermissionsExt::from_mode(0o644)).expect("a mode");
     let text = format!("shards = 1\ntoken_keys_file = {keys:?}\n");
-    let mut relay = Relay::start(&text);
+    let mut relay = Relay::start("pipe", &text);
     relay.next("relay started");
     let said = relay.next("token_keys_file ")["message"].to_string();
     assert!(
@@ -133,7 +133,7 @@ fn a_reload_waits_for_no_pipe() {
 
 #[test]
 fn threats_97_a_reload_takes_what_it_can_and_names_what_it_cannot() {
-    let relay = Relay::start("shards = 1\ndrain_deadline_s = 7\nlog = \"info\"\n");
+    let relay = Relay::start("reload", "shards = 1\ndrain_deadline_s = 7\nlog = \"info\"\n");
     let started = relay.next("relay started");
     let admin = started["admin"].as_str().expect("an address").to_owned();
     assert_eq!(config(&admin)["drain_deadline_s"], 7);
@@ -168,4 +168,46 @@ fn threats_97_a_reload_takes_what_it_can_and_names_what_it_cannot() {
 
     let said = relay.reload("shards = 1\ndrain_deadline_s = 3\nlog = \"warn\"\n");
     assert!(said.starts_with("SIGHUP: reloaded nothing: "), "{said}");
+}
+
+/// Keys that were added are in force after a SIGHUP, which says their numbers; what a relay would not start with changes nothing.
+#[test]
+fn keys_are_read_again_and_named_by_their_numbers() {
+    let keys = std::env::temp_dir().join(format!("ackline-reload-{}.keys", std::process::id()));
+    let (one, two) = (
+        format!("1:{}\n", "11".repeat(32)),
+        format!("2:{}\n", "22".repeat(32)),
+    );
+    std::fs::write(&keys, &one).expect("is written");
+    let text = format!("token_keys_file = {:?}\n", keys.display().to_string());
+    let relay = Relay::start("reload-keys", &text);
+    let started = relay.next("relay started");
+    assert_eq!(relay.next("token keys")["message"], "token keys in force: key 1");
+    let admin = started["admin"].as_str().expect("an address").to_owned();
+    assert_eq!(config(&admin)["insecure"], false);
+
+    std::fs::write(&keys, format!("{one}{two}")).expect("is written");
+    let said = relay.reload(&text);
+    assert!(said.starts_with("SIGHUP: reloaded token_keys_file ("), "{said}");
+    let line = relay.next("token keys");
+    assert_eq!(
+        (&line["message"], &line["level"]),
+        (&"token keys in force: keys 1, 2".into(), &"INFO".into())
+    );
+
+    std::fs::write(&keys, format!("{one}1:{}\n", "00".repeat(32))).expect("is written");
+    let said = relay.reload(&text);
+    assert!(
+        said.starts_with("SIGHUP: nothing was changed: ")
+            && said.contains("line 1: token_keys_file: ")
+            && said.contains(&format!("{}, line 2 is a key of zeros", keys.display())),
+        "{said}"
+    );
+    std::fs::write(&keys, &two).expect("is written");
+    let said = relay.reload(&format!("{text}insecure = true\n"));
+    assert!(
+        said.contains("nothing was changed: ") && said.contains("line 2: insecure is set beside"),
+        "{said}"
+    );
+    std::fs::remove_file(keys).expect("is removed");
 }

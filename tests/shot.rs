@@ -6,13 +6,20 @@
 
 mod pair_harness;
 
+use std::collections::{HashSet, VecDeque};
+
 use ackline::client::playback::clock::ClockMode;
 use ackline::client::playback::settings::PlaybackSettings;
 use ackline::client::playback::stage::{Drawn, Playback};
 use ackline::client::settings::ClientSettings;
 use ackline::delta::quote::{Quote, Target};
 use ackline::origin::lag::{LagCheck, LagRefusal, LagSettings, Shooter};
-use ackline::state::update::TickUpdate;
+use ackline::origin::publisher::Publisher;
+use ackline::state::entity::Entity;
+use ackline::state::record::Record;
+use ackline::state::sample::{Sample, WorldSample};
+use ackline::state::schema::Schema;
+use ackline::state::update::{Spawn, TickUpdate};
 use ackline::wire::bytes::ByteReader;
 use pair_harness::stage::{Guest, Stage};
 use pair_harness::{PERIOD_US, moved, schema};
@@ -137,4 +144,184 @@ fn ply8_a_shot_at_what_is_drawn_is_believed_and_no_other() {
     let (drawn, _) = aim(&stage, JUMPER);
     assert_eq!(drawn.at.segment, 1);
     assert_eq!(lag.check(&mut shooter, &later, now_us), Err(LagRefusal::TooOld));
+}
+
+/// A tick under way: when it arrives, its time and its records.
+type UnderWay = (u64, u64, Vec<(u16, Record)>);
+
+/// An origin, a way and a playback of one period, without a relay between them.
+struct Range {
+    period_us: u64,
+    publisher: Publisher,
+    lag: LagCheck,
+    playback: Playback,
+    shooter: Shooter,
+    under_way: VecDeque<UnderWay>,
+    entered: HashSet<Entity>,
+    believed: u32,
+}
+
+const RUNNER: u32 = 1;
+const SPARSE: u32 = 2;
+const NAPPER: u32 = 3;
+/// Begins in tick 20, and is observed first in tick 24.
+const LATE: u32 = 4;
+
+fn named(id: u32) -> Entity {
+    Entity { id, generation: 0 }
+}
+
+impl Range {
+    fn new(period_us: u64) -> Range {
+        let schema = Schema {
+            tick_period_us: u32::try_from(period_us).unwrap(),
+            ..schema()
+        };
+        let settings = LagSettings::of_schema(&schema);
+        let mut playback = Playback::new(PlaybackSettings::default());
+        playback.begin_stream(1, &schema);
+        playback.take_complete_view();
+        Range {
+            period_us,
+            publisher: Publisher::new(schema, 1, 2, 3).unwrap(),
+            lag: LagCheck::new(settings),
+            playback,
+            shooter: Shooter::default(),
+            under_way: VecDeque::new(),
+            entered: HashSet::new(),
+            believed: 0,
+        }
+    }
+
+    fn publish(&mut self, tick: u64, arrives_us: u64) {
+        let at_us = tick * self.period_us;
+        let mut sample = WorldSample {
+            server_us: at_us,
+            ..WorldSample::default()
+        };
+        for (id, born) in [(RUNNER, 0), (SPARSE, 0), (NAPPER, 0), (LATE, 20)] {
+            if tick == born {
+                let entity = named(id);
+                sample.spawned.push(Spawn {
+                    entity,
+                    class: 0,
+                    at_us,
+                });
+            }
+            let (observed, at_rest) = match id {
+                SPARSE => (tick.is_multiple_of(2), false),
+                NAPPER => (tick % 6 < 3, tick % 6 == 2),
+                LATE => (tick >= 24, false),
+                _ => (true, false),
+            };
+            if observed {
+                sample.observed.push(Sample {
+                    entity: named(id),
+                    segment: 0,
+                    observed_us: at_us,
+                    position: [(tick % 200) as f64 * 0.05, 0.0, f64::from(id)],
+                    rotation: [0.0, 0.0, 0.0, 1.0],
+                    velocity: [1.0, 0.0, 0.0],
+                    angular: [0.0; 3],
+                    at_rest,
+                });
+            }
+        }
+        let published = self.publisher.publish(&sample, 0);
+        assert_eq!(published.errors, []);
+        let frame = published.frame.unwrap();
+        self.lag.publish(&frame);
+        let records = frame.records().map(|(slot, record)| (slot, *record)).collect();
+        self.under_way.push_back((arrives_us, at_us, records));
+    }
+
+    /// A frame of the player; what it sees then, in the order of [`named`] ones.
+    fn draw(&mut self, now_us: u64) -> Vec<Quote> {
+        while let Some((arrives_us, at_us, records)) = self.under_way.front()
+            && *arrives_us <= now_us
+        {
+            self.playback.take_snapshot(*at_us, *arrives_us);
+            for (slot, record) in records.iter().filter(|(_, record)| record.motion.is_some()) {
+                match self.entered.insert(record.entity) {
+                    true => self.playback.take_entered(*slot, record, *at_us),
+                    false => self.playback.take_record(*slot, record),
+                }
+            }
+            self.under_way.pop_front();
+        }
+        self.playback.frame(now_us);
+        let drawn: Vec<(u16, Entity)> = self
+            .playback
+            .drawn()
+            .map(|drawn| (drawn.slot, drawn.entity))
+            .collect();
+        drawn
+            .into_iter()
+            .filter_map(|target| self.playback.quote(0, Some(target)))
+            .collect()
+    }
+
+    /// The origin hears of shots at its time `now_us`.
+    fn hear(&mut self, quotes: &[Quote], now_us: u64) {
+        for quote in quotes
+            .iter()
+            .filter(|quote| quote.target.unwrap().sight.is_valid())
+        {
+            if !quote.view_ready {
+                continue;
+            }
+            let outcome = self.lag.check(&mut self.shooter, quote, now_us);
+            assert!(
+                outcome.is_ok(),
+                "{} us: {outcome:?} {quote:?} at {now_us}",
+                self.period_us
+            );
+            let there = if now_us >= 20 * self.period_us {
+                LATE
+            } else {
+                NAPPER
+            };
+            let view = (RUNNER..=there).map(named);
+            assert_eq!(
+                self.lag.check_view(quote.r_us, view),
+                Ok(()),
+                "{} us: {quote:?}",
+                self.period_us
+            );
+            self.believed += 1;
+        }
+    }
+}
+
+/// SPEC PLY1, PLY5, ENT7: from one tick a second to a thousand, whoever quotes what its playback showed is believed: with a delay
+/// of two periods, in a freeze, on a way of 0.1 s there and 0.1 s back and a wait for the next tick; and so is its view
+/// while somebody is born that nobody has seen yet.
+#[test]
+fn ply1_an_honest_player_is_believed_at_every_rate() {
+    for period_us in [1_000_000, 500_000, 200_000, 50_000, 16_667, 8_000, 2_000, 1_000] {
+        let mut range = Range::new(period_us);
+        let (mut tick, mut shots) = (0, VecDeque::<(u64, Vec<Quote>)>::new());
+        let end_us = (period_us * 60).max(4_000_000);
+        for frame in 0u64.. {
+            let now_us = frame * 10_000;
+            if now_us > end_us {
+                break;
+            }
+            while tick * period_us <= now_us {
+                // Nothing comes for 0.4 s of every 3.
+                let stalls_us = (3_000_000 - tick * period_us % 3_000_000).min(400_000);
+                let waits_us = if stalls_us < 400_000 { stalls_us } else { 0 };
+                range.publish(tick, tick * period_us + 100_000 + waits_us);
+                let now_us = tick * period_us;
+                while shots.front().is_some_and(|(at_us, _)| *at_us <= now_us) {
+                    let (_, quotes) = shots.pop_front().unwrap();
+                    range.hear(&quotes, now_us);
+                }
+                tick += 1;
+            }
+            let quotes = range.draw(now_us);
+            shots.push_back((now_us + 100_000, quotes));
+        }
+        assert!(range.believed > 300, "{period_us} us: {}", range.believed);
+    }
 }

@@ -118,7 +118,8 @@ fn ply8_the_check_of_a_shot_asks_for_no_memory() {
             query_critical: true,
         }],
     };
-    let mut check = LagCheck::new(LagSettings::of_schema(&schema));
+    let settings = LagSettings::of_schema(&schema);
+    let mut check = LagCheck::new(settings);
     let mut publisher = Publisher::new(schema, 1, 2, 3).unwrap();
     let (mut asked, mut shots, mut spent) = (0, 0u32, std::time::Duration::ZERO);
     let mut shooter = Shooter::default();
@@ -160,5 +161,5 @@ fn ply8_the_check_of_a_shot_asks_for_no_memory() {
     }
     println!("{shots} shots, {:?} each", spent / shots);
     assert_eq!((shots, asked, check.counts().accepted), (20_000, 0, 20_000));
-    assert_eq!(check.sizes(), (128, ENTITIES as usize));
+    assert_eq!(check.sizes(), (settings.frames, ENTITIES as usize));
 }

@@ -424,6 +424,23 @@ fn keys_are_made_tokens_minted_and_an_open_relay_needs_either() {
     let keys = ackline::token::TokenKeys::parse(&line).unwrap();
     assert!(ackline::token::open(&keys, token.expires_s - 1, &token.sealed).is_ok());
     refused(&[&mint[..], &["--life-s", "301"]].concat(), &["301", "300"]);
+    refused(
+        &[&mint[..4], &["--relay", "0.0.0.0:7777"]].concat(),
+        &["0.0.0.0:7777: nobody can send to it"],
+    );
+    refused(
+        &[&mint[..], &["--budget-bytes-per-s", "3999"]].concat(),
+        &["--budget-bytes-per-s 3999: give a whole number from 4000 to"],
+    );
+    let shown = ackline(&["token", "show", text.trim(), "--token-keys-file", name], &[]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(
+        shown.contains("key       7\n") && shown.contains("\ngood  "),
+        "{shown}"
+    );
+    refused(&["token", "show", "xyz"], &["this is no connect token"]);
+    let next = ackline(&["token", "key", "--next-after", name], &[]);
+    assert!(next.stdout.starts_with(b"8:"), "the number after the highest");
 
     refused(
         &["relay", "--listen", "0.0.0.0:0"],
@@ -438,7 +455,34 @@ fn keys_are_made_tokens_minted_and_an_open_relay_needs_either() {
             name,
             "--insecure",
         ],
-        &["leave out one of them"],
+        &[
+            "--insecure: insecure is set beside",
+            "which --token-keys-file gives",
+            "leave out one of them",
+        ],
+    );
+    // A check looks at what the relay would look at.
+    let check = ackline(
+        &["check"],
+        &[("ACKLINE_TOKEN_KEYS_FILE", name), ("ACKLINE_INSECURE", "true")],
+    );
+    let said = String::from_utf8_lossy(&check.stderr).into_owned();
+    assert_eq!(check.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains(
+            "ACKLINE_INSECURE: insecure is set beside token_keys_file, which ACKLINE_TOKEN_KEYS_FILE gives"
+        ),
+        "{said}"
+    );
+    let check = ackline(&["check"], &[("ACKLINE_TOKEN_KEYS_FILE", name)]);
+    let said = String::from_utf8_lossy(&check.stdout).into_owned();
+    assert!(
+        check.status.success() && said.contains("tokens of key 7"),
+        "{said}"
+    );
+    refused(
+        &["relay", "--listen", "127.0.0.1:0", "--insecure=false"],
+        &["--insecure: insecure is false and there are no token keys"],
     );
     refused(
         &["relay", "--token-keys-file", "/nowhere/token.keys"],
@@ -451,6 +495,22 @@ fn keys_are_made_tokens_minted_and_an_open_relay_needs_either() {
         code == Some(2) && said.contains("line 1 is no key") && !said.contains(secret),
         "{said}"
     );
+    for command in ["relay", "check"] {
+        let (code, said) = told(&[command, "--token-keys-file", line.trim()]);
+        assert!(
+            code == Some(2) && said.contains("not the name of a file") && !said.contains(secret),
+            "{said}"
+        );
+    }
+    let (code, said) = told(&[
+        "token",
+        "mint",
+        "--relay",
+        "203.0.113.7:7777",
+        "--token-keys-file",
+        line.trim(),
+    ]);
+    assert!(code == Some(2) && !said.contains(secret), "{said}");
     let shown = ackline(&["relay", "--print-config", "--token-keys-file", name], &[]);
     assert!(
         !String::from_utf8_lossy(&shown.stdout).contains(secret),

@@ -16,9 +16,13 @@ pub fn words(reason: &str, target: &str) -> String {
         }
         "unanswered" => nobody(target),
         "draining" => format!("{relay} is draining: it lets its clients go and admits nobody"),
-        "full" => format!("{relay} is full: raise its sessions_max, or take fewer clients"),
+        "full" => format!(
+            "{relay} is full, or has as many sessions of this host as it takes of one: raise its sessions_max, or its sessions_per_host (its ackline_handshakes_limited_total{{reason=\"sessions\"}} counts the latter), or take fewer clients"
+        ),
         "version" => format!("{relay} speaks another protocol version: run versions that match"),
-        "token" => format!("{relay} refused the token"),
+        "token" => format!(
+            "{relay} refused the token; its ackline_tokens_refused_total says why: other keys, another audience, an address that is not among its public_addresses, clocks that differ, or a relay that began less than 6 s before"
+        ),
         "idle" => format!("{relay} heard nothing of the client for its idle time"),
         "protocol" => format!("{relay} found that the client broke the protocol"),
         "exhausted" | "client_exhausted" => "the session's keys were spent".to_owned(),
@@ -65,6 +69,16 @@ mod tests {
         assert_eq!(
             words("draining", "10.0.0.5:7777"),
             "the relay at 10.0.0.5:7777 is draining: it lets its clients go and admits nobody"
+        );
+    }
+
+    /// The wire has one word for a relay that is full and for one that has sessions enough of a host; the reader is told both.
+    #[test]
+    fn a_full_relay_may_be_full_of_this_host() {
+        let text = words("full", "10.0.0.5:7777");
+        assert!(
+            text.contains("sessions_max, or its sessions_per_host") && text.contains("{reason=\"sessions\"}"),
+            "{text}"
         );
     }
 

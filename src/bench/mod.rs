@@ -8,6 +8,7 @@
 //! A bench judges itself too: how late it was for its own timers, how busy its threads were, what the kernel dropped
 //! (FAULTS 54, 96, 110).
 
+pub mod admin;
 pub mod attack;
 pub mod ending;
 pub mod farewell;
@@ -17,6 +18,7 @@ mod marks;
 pub mod member;
 pub mod merge;
 pub mod oracle;
+pub mod page;
 pub mod places;
 pub mod player;
 pub mod preflight;
@@ -32,6 +34,7 @@ pub mod summary;
 pub mod surroundings;
 pub mod swarm;
 pub mod tally;
+pub mod target;
 pub mod threshold;
 pub mod trail;
 pub mod truth;

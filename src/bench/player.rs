@@ -14,7 +14,7 @@ use crate::client::session::Client;
 #[cfg(feature = "scenes")]
 use crate::scenes::heading::Heading;
 #[cfg(feature = "scenes")]
-use crate::scenes::input::{FIRE, Input, JUMP, STEALTH};
+use crate::scenes::input::{FIRE, Input, JUMP, STEALTH, length_of};
 use crate::sequence::Tick;
 use crate::state::view::Scope;
 
@@ -137,7 +137,7 @@ impl Player {
         self.next_us = if late_us > every_us { now_us } else { self.next_us } + every_us;
         let number = self.pushed + 1;
         let payload = match client.schema().map(|schema| schema.name.as_str()) {
-            Some("arena" | "crowd") => scene_input(self.style, number),
+            Some("arena" | "crowd") => scene_input(self.style, number, every_us),
             _ => Payload::Stamp(stamped(number, now_us)),
         };
         if client.push_input(&payload.bytes()) == Ok(number) {
@@ -294,7 +294,7 @@ const STRETCH: u32 = 24;
 /// How a player of a scene plays: it runs one way for a while, turns as it goes, shoots in bursts, jumps now and then,
 /// hides in one stretch of sixteen.
 #[cfg(feature = "scenes")]
-pub(super) fn scene_input(style: u64, number: u32) -> Payload {
+pub(super) fn scene_input(style: u64, number: u32, every_us: u64) -> Payload {
     let stretch = mix(style ^ u64::from(number / STRETCH));
     let [x, y, low, high, turn, fire, hide, _] = stretch.to_le_bytes();
     let (ahead, within) = (mix(stretch ^ u64::from(number)), number % STRETCH);
@@ -313,13 +313,14 @@ pub(super) fn scene_input(style: u64, number: u32) -> Payload {
         motion: [x, y].map(|part| part.cast_signed().max(-127)),
         heading: Heading(u16::from_le_bytes([low, high]).wrapping_add(turned)),
         buttons,
+        length: length_of(every_us),
     };
     Payload::Scene(input)
 }
 
 /// Without scenes there is nobody to understand their inputs: a stamp will do.
 #[cfg(not(feature = "scenes"))]
-fn scene_input(_style: u64, number: u32) -> Payload {
+fn scene_input(_style: u64, number: u32, _every_us: u64) -> Payload {
     Payload::Stamp(stamped(number, 0))
 }
 

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
+use super::admin::Admin;
 use super::attack::{Attack, AttackReport, Field};
 use super::inputs::InputCounts;
 use super::player::PlayerCounts;
 use super::preflight;
 use super::report::{Inputs, LinkFigures, Report};
-use super::scrape::Admin;
 use super::series::SeriesSet;
-use super::settings::LoadFlags;
+use super::settings::{FlagError, LoadFlags};
 use super::stage::{self, Stage};
 use super::summary::count;
 use super::swarm::{CLEAN_US, Swarm, SwarmSettings, ThreadResult};
@@ -30,7 +30,7 @@ use crate::net::clock::monotonic_us;
 use crate::node::minter::Minter;
 use crate::node::origin::OriginSource;
 use crate::node::random::random;
-use crate::node::secret::SecretText;
+use crate::node::secret::{SecretText, shown_line};
 use crate::node::tls::UpstreamTrust;
 use crate::state::view::{Scope, View};
 
@@ -60,7 +60,7 @@ pub enum Target {
 /// What a run does.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The command line, for the report.
+    /// The command line, for the report, secrets masked.
     pub command: String,
     /// Whose relay.
     pub target: Target,
@@ -102,7 +102,7 @@ impl Plan {
     #[must_use]
     pub fn of(load: &LoadFlags, target: Target, down: ImpairmentSettings, up: ImpairmentSettings) -> Plan {
         Plan {
-            command: std::env::args().collect::<Vec<_>>().join(" "),
+            command: shown_line(std::env::args()),
             target,
             clients: load.clients(),
             seconds: load.seconds,
@@ -214,7 +214,16 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
     let attack = begin_attack(plan, &stage, start_us + ramp_us + SETTLE_US, swarm.clean_us)?;
     while !swarm.is_over() {
         std::thread::sleep(GLANCE);
-        show(&glance(&swarm));
+        let glance = glance(&swarm);
+        show(&glance);
+        if settings.minter.is_none() && glance.joined == 0 && is_denied(&swarm) {
+            let text = format!(
+                "--relay {}: it asks for connect tokens: give --token-keys-file with the file of keys that it has, and --audience where it has one",
+                stage.relay
+            );
+            stage.strike();
+            return Err(FlagError(text).into());
+        }
     }
     let results = swarm.join().context("the bench lost its sockets")?;
     let attacked = attack.map(JoinHandle::join).transpose();
@@ -325,6 +334,11 @@ fn glance(swarm: &Swarm) -> Glance {
         glance.mismatches += live.mismatches.load(Ordering::Relaxed);
     }
     glance
+}
+
+/// True when the relay has denied somebody for the token.
+fn is_denied(swarm: &Swarm) -> bool {
+    swarm.live().any(|live| live.denied.load(Ordering::Relaxed) > 0)
 }
 
 /// True when `--truth` names a recording, not an address.

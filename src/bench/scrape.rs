@@ -1,28 +1,12 @@
 //! The relay's own figures: its metrics as text, before and after a run.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
 use anyhow::Context;
 
+use super::admin::Admin;
 use super::report::{Reasons, Relay, Report, Spread};
-use crate::node::secret::SecretText;
-
-/// How long an admin listener may take.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// The largest answer taken.
-const ANSWER_MAX: u64 = 4 << 20;
-
-/// A relay's admin listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Admin {
-    /// Where.
-    pub addr: SocketAddr,
-    /// What it wants to be shown; may be empty.
-    pub token: SecretText,
-}
+use super::settings::FlagError;
 
 /// The samples of a metrics text: values by name with labels.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,35 +39,25 @@ impl Samples {
     /// # Errors
     /// When it does not answer with any.
     pub fn fetch(admin: &Admin) -> anyhow::Result<Samples> {
-        let Admin { addr: admin, token } = admin;
-        let ask = || -> std::io::Result<String> {
-            let mut stream = TcpStream::connect_timeout(admin, PATIENCE)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
-            let mut request =
-                format!("GET /metrics HTTP/1.0\r\nHost: {admin}\r\nConnection: close\r\n").into_bytes();
-            if !token.is_empty() {
-                request.extend_from_slice(b"Authorization: Bearer ");
-                request.extend_from_slice(token.expose());
-                request.extend_from_slice(b"\r\n");
-            }
-            request.extend_from_slice(b"\r\n");
-            stream.write_all(&request)?;
-            let mut answer = String::new();
-            stream.take(ANSWER_MAX).read_to_string(&mut answer)?;
-            Ok(answer)
-        };
-        let answer = ask().with_context(|| {
-            format!("the relay's admin at {admin} does not answer: check --admin, or leave it out for null relay-side figures")
+        let addr = &admin.addr;
+        let answer = admin.get("/metrics").with_context(|| {
+            format!("the relay's admin at {addr} does not answer: check --admin, or leave it out for null relay-side figures")
         })?;
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-        let is_ok = head.lines().next().is_some_and(|line| line.contains(" 200"));
+        let status = answer.status;
+        if status == 401 {
+            let text = match admin.token.is_empty() {
+                true => "asks for its admin_token: give --admin-token, or ACKLINE_ADMIN_TOKEN",
+                false => {
+                    "does not take the token that --admin-token or ACKLINE_ADMIN_TOKEN gives: give the relay's admin_token"
+                }
+            };
+            return Err(FlagError(format!("--admin {addr}: it {text}")).into());
+        }
         anyhow::ensure!(
-            is_ok,
-            "the relay's admin at {admin} answers GET /metrics with {:?}",
-            head.lines().next()
+            status == 200,
+            "the relay's admin at {addr} answers GET /metrics with status {status}"
         );
-        Ok(Samples::parse(body))
+        Ok(Samples::parse(&answer.body))
     }
 
     /// The sum over all labels of one metric; `None` when there is none.
@@ -91,6 +65,46 @@ impl Samples {
     pub fn sum(&self, name: &str) -> Option<f64> {
         let mut found = self.of(name).map(|(_, value)| value).peekable();
         found.peek().is_some().then(|| found.sum())
+    }
+
+    /// The values of one metric by one of its labels, in order of its words.
+    pub fn by_label<'a>(&'a self, name: &'a str, label: &str) -> Vec<(&'a str, f64)> {
+        let mark = format!("{label}=\"");
+        let word = |labels: &'a str| labels.split(mark.as_str()).nth(1)?.split('"').next();
+        self.of(name)
+            .filter_map(|(labels, value)| Some((word(labels)?, value)))
+            .collect()
+    }
+
+    /// The bound of the bucket below which this share of what a histogram took in since `before` lies; `None` where it took
+    /// in nothing.
+    #[must_use]
+    pub fn quantile_since(&self, before: &Samples, name: &str, share: f64) -> Option<f64> {
+        let totals = self.buckets_since(before, name);
+        let all = totals.last().map_or(0.0, |(_, count)| *count);
+        let found = totals.iter().find(|(_, count)| *count >= share * all)?;
+        (all > 0.0).then_some(found.0)
+    }
+
+    /// The bounds of a histogram and what it took in up to each since `before`.
+    #[must_use]
+    pub fn buckets_since(&self, before: &Samples, name: &str) -> Vec<(f64, f64)> {
+        let bucket = format!("{name}_bucket");
+        let mut totals: Vec<(f64, f64)> = Vec::new();
+        for (labels, _) in self.of(&bucket) {
+            let bound = labels
+                .split("le=\"")
+                .nth(1)
+                .and_then(|rest| rest.split('"').next());
+            let Some(bound) = bound.and_then(|bound| bound.parse().ok()) else {
+                continue;
+            };
+            let key = format!("{bucket}{labels}");
+            let count = |samples: &Samples| samples.values.get(&key).copied().unwrap_or(0.0);
+            totals.push((bound, rise(count(before), count(self))));
+        }
+        totals.sort_by(|one, other| one.0.total_cmp(&other.0));
+        totals
     }
 
     fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (&'a str, f64)> + 'a {
@@ -121,21 +135,7 @@ impl Samples {
 
     /// The spread, in milliseconds, of what a histogram of seconds took in since `before`, to the bounds of its buckets.
     fn spread_since(&self, before: &Samples, name: &str) -> Spread {
-        let bucket = format!("{name}_bucket");
-        let mut totals: Vec<(f64, f64)> = Vec::new();
-        for (labels, _) in self.of(&bucket) {
-            let bound = labels
-                .split("le=\"")
-                .nth(1)
-                .and_then(|rest| rest.split('"').next());
-            let Some(bound) = bound.and_then(|bound| bound.parse().ok()) else {
-                continue;
-            };
-            let key = format!("{bucket}{labels}");
-            let count = |samples: &Samples| samples.values.get(&key).copied().unwrap_or(0.0);
-            totals.push((bound, rise(count(before), count(self))));
-        }
-        totals.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let totals = self.buckets_since(before, name);
         let all = totals.last().map_or(0.0, |(_, count)| *count);
         let at = |quantile: f64| {
             let found = totals.iter().find(|(_, count)| *count >= quantile * all);
@@ -151,7 +151,9 @@ impl Samples {
         }
     }
 
-    fn since(&self, before: &Samples, name: &str) -> Option<f64> {
+    /// What a counter rose since `before`, all labels together; `None` where there is no such metric.
+    #[must_use]
+    pub fn since(&self, before: &Samples, name: &str) -> Option<f64> {
         Some(rise(before.sum(name).unwrap_or(0.0), self.sum(name)?))
     }
 }
@@ -196,6 +198,9 @@ pub fn fill(report: &mut Report, before: &Samples, after: &Samples) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
+
+    use crate::node::secret::SecretText;
 
     const BEFORE: &str = "ackline_full_state_fallbacks_total{reason=\"lease_over\"} 3\nackline_encode_seconds_sum 1\nackline_encode_seconds_count 10\nackline_relay_delay_seconds_bucket{le=\"0.001\"} 7\nackline_relay_delay_seconds_bucket{le=\"0.002\"} 9\nackline_relay_delay_seconds_bucket{le=\"+Inf\"} 9\n";
     const AFTER: &str = "# HELP ackline_full_state_fallbacks_total x y\n# TYPE a counter\nackline_full_state_fallbacks_total{reason=\"lease_over\"} 5\nackline_full_state_fallbacks_total{reason=\"requested\"} 0\nackline_withheld_ticks_total{reason=\"budget\"} 2\nackline_withheld_ticks_total{reason=\"slot\"} 1\nackline_encode_seconds_bucket{le=\"+Inf\"} 30\nackline_encode_seconds_sum 1.00002\nackline_encode_seconds_count 30\nackline_datagrams_sent_total 20\nackline_relay_delay_seconds_bucket{le=\"0.001\"} 97\nackline_relay_delay_seconds_bucket{le=\"0.002\"} 108\nackline_relay_delay_seconds_bucket{le=\"+Inf\"} 109\nprocess_cpu_seconds_total 2.5\nbroken\nnan_value NaN\n";
@@ -232,11 +237,40 @@ mod tests {
         );
     }
 
+    /// Who asks without the token is told which flag gives it.
+    #[test]
+    fn an_admin_that_wants_a_token_says_which_flag_gives_it() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let addr = listener.local_addr().expect("an address");
+        let answers = std::thread::spawn(move || {
+            for _ in 0..2 {
+                let (mut stream, _) = listener.accept().expect("asked");
+                let mut request = [0; 512];
+                let _ = stream.read(&mut request);
+                let _ = stream.write_all(b"HTTP/1.0 401 Unauthorized\r\n\r\n{}");
+            }
+        });
+        for (token, words) in [
+            ("", "asks for its admin_token: give --admin-token"),
+            ("hunter2", "does not take the token"),
+        ] {
+            let token = SecretText::from(token);
+            let addr = addr.to_string();
+            let error = Samples::fetch(&Admin { addr, token }).expect_err("refused");
+            assert!(
+                error.is::<FlagError>() && error.to_string().contains(words),
+                "{error}"
+            );
+            assert!(!error.to_string().contains("hunter2"));
+        }
+        answers.join().expect("ends");
+    }
+
     #[test]
     fn an_admin_that_is_not_there_is_an_error_in_words() {
         let error = Samples::fetch(&Admin {
-            addr: SocketAddr::from(([127, 0, 0, 1], 1)),
-            token: SecretText::default(),
+            addr: "127.0.0.1:1".to_owned(),
+            token: Default::default(),
         })
         .expect_err("refused");
         assert!(

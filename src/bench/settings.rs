@@ -1,6 +1,5 @@
 //! Flags of `demo` and `bench`, and the plan they make.
 
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -8,7 +7,6 @@ use super::attack::Kind;
 use crate::impairment::settings::{ImpairmentSettings, parse_burst, parse_share};
 use crate::limits::INPUTS_PER_S;
 use crate::node::number::{real, whole, wish};
-use crate::node::secret::SecretText;
 use crate::node::settings::BUDGET_BYTES_PER_S;
 use crate::state::view::View;
 
@@ -238,7 +236,7 @@ pub struct LoadFlags {
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
     /// Attacks, one after the other, each in a run beside one without it, half of --seconds each; on loopback only. Kinds, or
-    /// all: flood, victim, cookie-replay, token-replay, token-expired, token-forged, token-elsewhere, bit-flips, replay,
+    /// all: flood, rush, victim, cookie-replay, token-replay, token-expired, token-forged, token-elsewhere, bit-flips, replay,
     /// copies, guess, sizes, forged-acks, control-flood, full-state, input-flood, malformed, drip
     #[arg(long, value_name = "KIND[,KIND...]|all")]
     pub attack: Option<Attacks>,
@@ -252,6 +250,9 @@ pub struct LoadFlags {
     /// Writes the report as JSON; - for standard output, the summary then goes to standard error
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Writes the report as a page with its charts, one file that can be sent to somebody
+    #[arg(long, value_name = "FILE.html")]
+    pub page: Option<PathBuf>,
 }
 
 /// Kinds of attack, in the order in which they are done.
@@ -319,57 +320,10 @@ impl LoadFlags {
     }
 }
 
-/// Where the relay and the truth are, when not in this process.
-#[derive(clap::Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Somebody else's relay")]
-pub struct TargetFlags {
-    /// The relay's UDP address; without it the bench starts its own origin and relay. With it --view is what clients must
-    /// have been given to see [default: any]
-    #[arg(long, value_name = "ADDR")]
-    pub relay: Option<String>,
-    /// File of the token keys that the relay has: clients bring tokens minted with its first [default: no tokens]
-    #[arg(long, value_name = "FILE", requires = "relay")]
-    pub token_keys_file: Option<PathBuf>,
-    /// Name of the fleet that the relay has
-    #[arg(long, value_name = "NAME", requires = "token_keys_file", default_value = "")]
-    pub audience: String,
-    /// The relay's admin address; without it the report's relay-side fields are null
-    #[arg(long, value_name = "ADDR", requires = "relay")]
-    pub admin: Option<SocketAddr>,
-    /// Bearer token of the relay's admin address. As a flag it stands in the list of processes: rather give the variable
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        requires = "admin",
-        env = "ACKLINE_ADMIN_TOKEN",
-        hide_env_values = true
-    )]
-    pub admin_token: Option<SecretText>,
-    /// The origin's address, or the recording it plays: what records are compared with
-    #[arg(long, value_name = "FILE-or-ADDR", requires = "relay")]
-    pub truth: Option<String>,
-    /// What the origin knows its subscribers by. As a flag it stands in the list of processes: rather give the variable
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        requires = "truth",
-        env = "ACKLINE_UPSTREAM_TOKEN",
-        hide_env_values = true
-    )]
-    pub truth_token: Option<SecretText>,
-    /// File of the certificates (PEM) that vouch for the origin: the truth comes by TLS [default: none, plain TCP]
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "truth",
-        env = "ACKLINE_UPSTREAM_CA_FILE"
-    )]
-    pub truth_ca_file: Option<PathBuf>,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::target::TargetFlags;
 
     #[derive(clap::Parser, Debug)]
     struct Line {
@@ -406,6 +360,23 @@ mod tests {
             error.to_string(),
             "the delay 60001: give milliseconds from 0 to 60000"
         );
+    }
+
+    /// The help names every kind of attack there is.
+    #[test]
+    fn the_help_names_every_attack() {
+        let command = <Line as clap::CommandFactory>::command();
+        let attack = command
+            .get_arguments()
+            .find(|argument| argument.get_long() == Some("attack"));
+        let help = attack
+            .and_then(clap::Arg::get_help)
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let (_, list) = help.split_once(": ").expect("a list");
+        let named: Vec<String> = list.split(", ").map(|word| word.trim().to_owned()).collect();
+        let kinds: Vec<String> = Kind::all().iter().map(|kind| kind.word()).collect();
+        assert_eq!(named, kinds, "{help}");
     }
 
     /// Whichever flag of the links is given, it is known to be.

@@ -17,7 +17,7 @@ use crate::limits::ARENA_FRAMES;
 use crate::net::clock::{host_clock_id, monotonic_us};
 use crate::node::origin::Truth;
 use crate::node::secret::SecretText;
-use crate::node::tls::UpstreamTrust;
+use crate::node::tls::{UpstreamTrust, is_tls_alert};
 use crate::origin::publisher::Publisher;
 use crate::sequence::Tick;
 use crate::state::sample::WorldSample;
@@ -120,8 +120,23 @@ fn subscribe(addr: &str, token: &SecretText, trust: Option<&UpstreamTrust>, log:
                     Some(trust) => sealed(trust, addr, stream)
                         .and_then(|stream| follow(stream, &mut subscriber, &mut followed, log)),
                 };
-                if let (Some(_), Err(error)) = (trust, ended) {
-                    log.note_trouble(format!("the TLS connection ended: {error}"), false);
+                match (trust, ended) {
+                    (Some(_), Err(error)) => {
+                        log.note_trouble(format!("the TLS connection ended: {error}"), false);
+                    }
+                    (None, Err(error)) if error.kind() == ErrorKind::InvalidData => {
+                        let text =
+                            "the origin speaks TLS, and the bench speaks plainly: give --truth-ca-file";
+                        log.note_trouble(text.to_owned(), true);
+                    }
+                    (None, _) if log.pushed() == before => {
+                        let text = "the connection ended before the origin said anything: if it speaks TLS, give --truth-ca-file";
+                        // What it was refused for says more.
+                        if log.trouble().is_none_or(|trouble| !trouble.is_final) {
+                            log.note_trouble(text.to_owned(), false);
+                        }
+                    }
+                    _ => {}
                 }
                 subscriber.disconnected(&mut Vec::new());
                 log.note_gap();
@@ -184,10 +199,17 @@ fn follow(
     stream.write_all(&subscriber.start())?;
     stream.flush()?;
     let (mut buffer, mut events) = (vec![0; 64 << 10], Vec::new());
+    let mut is_first = true;
     while !log.is_stopped() && !subscriber.is_closed() {
         match stream.read(&mut buffer) {
             Ok(0) => return Ok(()),
-            Ok(length) => subscriber.receive(buffer.get(..length).unwrap_or_default(), &mut events),
+            Ok(length) => {
+                let bytes = buffer.get(..length).unwrap_or_default();
+                if core::mem::take(&mut is_first) && is_tls_alert(bytes) {
+                    return Err(ErrorKind::InvalidData.into());
+                }
+                subscriber.receive(bytes, &mut events);
+            }
             Err(error)
                 if matches!(
                     error.kind(),
@@ -324,12 +346,17 @@ mod tests {
             })
         })
         .expect("an origin");
-        for (trust, comes) in [(papers.trust(), true), (others.trust(), false)] {
+        for (trust, comes) in [
+            (Some(papers.trust()), true),
+            (Some(others.trust()), false),
+            (None, false),
+        ] {
+            let is_plain = trust.is_none();
             let log = TruthLog::new(1_000_000);
             let source = TruthSource::Subscription {
                 addr: origin.addr().to_string(),
                 token: SecretText::default(),
-                trust: Some(trust),
+                trust,
             };
             let thread = start(source, Arc::clone(&log)).expect("starts");
             let begun = Instant::now();
@@ -343,6 +370,12 @@ mod tests {
             log.stop();
             thread.join().expect("ends");
             assert_eq!(log.pushed() > 0, comes, "{:?}", log.trouble());
+            let said = log.trouble().map_or(String::new(), |trouble| trouble.text);
+            assert_eq!(
+                said.contains("speaks TLS") && said.contains("--truth-ca-file"),
+                is_plain,
+                "{said}"
+            );
         }
     }
 

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
+use super::admin::Admin;
 use super::inputs::LedgerKeeper;
 use super::preflight;
 use super::report::Report;
 use super::run::{Plan, Target, is_recording};
-use super::scrape::{self, Admin, Samples};
+use super::scrape::{self, Samples};
 use super::settings::FlagError;
 use super::source::{self, TruthSource};
 use super::truth::TruthLog;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::attack::Bystanders;
 use super::farewell;
 use super::report::{Report, Spread};
 use super::run::NO_CLOCK;
@@ -271,8 +272,13 @@ pub fn summary(report: &Report) -> String {
         );
     }
     for attack in &report.attacks {
-        let word = if attack.ok { "ok" } else { "FAILED" };
-        let _ = writeln!(out, "  attack {}, {word}: {}", attack.kind, attack.promise);
+        let _ = writeln!(
+            out,
+            "  attack {}, {}: promised is that {}",
+            attack.kind,
+            attack.outcome(),
+            attack.promise
+        );
         let _ = writeln!(
             out,
             "    {} attempts: {}",
@@ -282,13 +288,10 @@ pub fn summary(report: &Report) -> String {
         let by = &attack.bystanders;
         let _ = writeln!(
             out,
-            "    {} bystanders, {} lost; latency p50 {} (without {}), p99 {} (without {})",
+            "    {} bystanders, {} lost; {}",
             count(by.clients),
             count(by.lost),
-            one_millis(by.p50_ms),
-            one_millis(by.p50_without_ms),
-            one_millis(by.p99_ms),
-            one_millis(by.p99_without_ms)
+            latencies(by)
         );
     }
     for note in &report.bench.notes {
@@ -322,6 +325,20 @@ pub fn summary(report: &Report) -> String {
     })
 }
 
+/// What bystanders saw of an attack.
+fn latencies(by: &Bystanders) -> String {
+    if by.latency_ratio.is_none() {
+        return "their latency was not measured: that needs the truth (--truth)".to_owned();
+    }
+    format!(
+        "latency p50 {} (without {}), p99 {} (without {})",
+        one_millis(by.p50_ms),
+        one_millis(by.p50_without_ms),
+        one_millis(by.p99_ms),
+        one_millis(by.p99_without_ms)
+    )
+}
+
 /// One time in milliseconds.
 fn one_millis(value: Option<f64>) -> String {
     value.map_or("unknown".to_owned(), |value| format!("{value:.2} ms"))
@@ -340,8 +357,17 @@ fn verdict(report: &Report) -> String {
             "INCONCLUSIVE: this host could not keep up, so what is not met says nothing of the relay ({}): take fewer clients, or an idle host",
             overload(report).unwrap_or_default()
         ),
+        (false, _) if is_bystanders_alone(report) => {
+            "NOT MET: every promise was kept; what bystanders may see of it was not met".to_owned()
+        }
         (false, _) => "FAILED: see above".to_owned(),
     }
+}
+
+/// True when nothing failed but what attacks may do to bystanders.
+fn is_bystanders_alone(report: &Report) -> bool {
+    let noticed = report.attacks.iter().filter(|attack| !attack.ok);
+    report.attacks.iter().all(|attack| attack.kept) && noticed.count() == report.verdict.failed.len()
 }
 
 /// A number with its thousands apart.
@@ -403,6 +429,46 @@ mod tests {
         assert!(!blind.contains("exactly what"), "{blind}");
         report.truth.given = true;
         assert!(summary(&report).contains("ok: every client"));
+    }
+
+    /// An attack whose promise held is told as that, with what the bystanders saw, and with nothing of what nobody measured.
+    #[test]
+    fn a_promise_that_was_kept_is_not_called_a_failure() {
+        use crate::bench::attack::AttackReport;
+        let mut report = Report::default();
+        report.packets.received_in_run = 1;
+        report.attacks = vec![AttackReport {
+            kind: "flood".to_owned(),
+            kept: true,
+            bystanders: Bystanders {
+                clients: 200,
+                latency_ratio: Some(1.5),
+                ..Bystanders::default()
+            },
+            ..AttackReport::default()
+        }];
+        let told = |report: &mut Report| {
+            report.verdict = super::super::verdict::judge(report);
+            summary(report)
+        };
+        let text = told(&mut report);
+        assert!(
+            text.contains("attack flood, promise kept; bystanders' latency not met: promised is that")
+                && text.contains("NOT MET: every promise was kept")
+                && !text.contains("FAILED"),
+            "{text}"
+        );
+        report.attacks[0].ok = true;
+        report.attacks[0].bystanders.latency_ratio = None;
+        let text = told(&mut report);
+        assert!(
+            text.contains("bystanders' latency not measured")
+                && text.contains("that needs the truth (--truth)"),
+            "{text}"
+        );
+        assert!(!text.contains("latency p50"), "{text}");
+        report.attacks[0].kept = false;
+        assert!(told(&mut report).ends_with("FAILED: see above\n"));
     }
 
     /// What spoiled a run comes first, what it spoiled is no mismatch, and no line is too long to read.

@@ -26,6 +26,7 @@ use crate::limits::RECEIVE_SLOT_BYTES;
 use crate::net::clock::{monotonic_us, thread_cpu_ns};
 use crate::node::minter::Minter;
 use crate::state::view::View;
+use crate::wire::handshake::Denial;
 
 /// Clean network at the end of every run, microseconds.
 pub const CLEAN_US: u64 = 1_500_000;
@@ -92,6 +93,8 @@ pub struct Live {
     pub joined: AtomicU64,
     /// Clients whose view was complete.
     pub complete: AtomicU64,
+    /// Attempts that were denied for their token, or for having none.
+    pub denied: AtomicU64,
     /// Datagrams received.
     pub packets: AtomicU64,
     /// Bytes received.
@@ -396,6 +399,8 @@ impl Runner {
         let count = |is: fn(&Member) -> bool| self.members.iter().filter(|member| is(member)).count() as u64;
         live.joined.store(count(Member::is_joined), Ordering::Relaxed);
         live.complete.store(count(Member::is_complete), Ordering::Relaxed);
+        let denied = tally.endings.get(Denial::Token.label()).copied();
+        live.denied.store(denied.unwrap_or(0), Ordering::Relaxed);
         live.packets.store(tally.received, Ordering::Relaxed);
         live.bytes.store(tally.bytes, Ordering::Relaxed);
         live.records.store(oracle.records_checked, Ordering::Relaxed);

@@ -129,12 +129,16 @@ fn noticed(report: &Report) -> impl Iterator<Item = String> + '_ {
     let noticed = report.attacks.iter().filter(|attack| attack.kept && !attack.ok);
     noticed.map(|attack| {
         let bystanders = &attack.bystanders;
+        let latency = match bystanders.latency_ratio {
+            Some(ratio) => format!("their median latency was {ratio:.2} times that without it"),
+            None => "their latency was not measured".to_owned(),
+        };
         format!(
-            "attack {}: of {} bystanders {} were lost, and their median latency was {:.2} times that without it",
+            "attack {}: {}: of {} bystanders {} were lost, and {latency}",
             attack.kind,
+            attack.outcome(),
             bystanders.clients,
             bystanders.lost,
-            bystanders.latency_ratio.unwrap_or(1.0)
         )
     })
 }

@@ -6,7 +6,7 @@
 //!
 //! Nothing is measured before the first Playing frame, nor in the clean time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::player::Payload;
 use super::series::{Series, SeriesSet};
@@ -20,13 +20,14 @@ use crate::client::playback::stage::{Drawn, Playback};
 use crate::client::session::Client;
 use crate::state::entity::Entity;
 use crate::state::record::Motion;
-use crate::state::slots::Slot;
 
+pub mod continuity;
 pub mod counts;
 #[cfg(feature = "scenes")]
 pub mod own;
 pub mod strip;
 
+use continuity::Continuity;
 use counts::{PredictionFigures, ViewerCounts};
 #[cfg(feature = "scenes")]
 use own::{ArenaMap, OwnWalker};
@@ -36,8 +37,6 @@ use strip::Strip;
 const COMPARED: usize = 64;
 /// Ticks around r that are looked through for an observation.
 const TICKS_AROUND: usize = 24;
-/// A change of the error from one frame to the next that an eye sees, metres.
-const DISCONTINUITY_M: f64 = 0.1;
 /// Inputs that wait to be seen.
 const INPUTS_MAX: usize = 1024;
 
@@ -51,15 +50,6 @@ pub struct RenderSettings {
     pub arena: Option<ArenaMap>,
 }
 
-/// How an entity was drawn in the frame before.
-#[derive(Clone, Copy, Debug)]
-struct Before {
-    frame: u64,
-    segment: u32,
-    sample_us: u64,
-    error: Option<[f64; 3]>,
-}
-
 /// One client's player.
 #[derive(Debug)]
 pub struct Viewer {
@@ -70,7 +60,7 @@ pub struct Viewer {
     next_us: u64,
     drawn_us: Option<u64>,
     r_us: Option<u64>,
-    before: HashMap<(Slot, Entity), Before>,
+    continuity: Continuity,
     began: bool,
     /// Inputs that are not in the picture yet: number and when each was pushed.
     inputs: VecDeque<(u32, u64)>,
@@ -102,7 +92,7 @@ impl Viewer {
             next_us: 0,
             drawn_us: None,
             r_us: None,
-            before: HashMap::new(),
+            continuity: Continuity::default(),
             began: false,
             inputs: VecDeque::new(),
             owned: VecDeque::new(),
@@ -138,7 +128,7 @@ impl Viewer {
             self.stream = client.stream_epoch();
             self.measure = client.schema().map(Measure::new);
             (self.r_us, self.drawn_us) = (None, None);
-            self.before.clear();
+            self.continuity.clear();
             self.inputs.clear();
             self.owned.clear();
         }
@@ -231,18 +221,18 @@ impl Viewer {
 
     fn look(&mut self, r_us: u64, truth: Option<(&TruthReader, u32)>, series: &mut SeriesSet) {
         let Some(measure) = &self.measure else { return };
-        let frame = self.counts.frames;
-        let live = self.before.len();
-        let stride = u16::try_from(live / COMPARED).unwrap_or(u16::MAX).max(1);
+        self.continuity.begin();
+        let among = self.continuity.known() / COMPARED;
+        let stride = u16::try_from(among).unwrap_or(u16::MAX).max(1);
         for drawn in self.playback.drawn() {
             let Drawn { slot, entity, at, .. } = drawn;
             self.counts.samples += 1;
             self.counts.poses[at.mode as usize] += 1;
-            let before = self.before.get(&(slot, entity)).copied();
-            let before = before.filter(|before| before.frame + 1 == frame && before.segment == at.segment);
-            let fell = before.is_some_and(|before| at.sample_us < before.sample_us);
-            self.counts.backward_steps += u64::from(fell && at.mode != PoseMode::Missing);
-            let compared = at.valid_at_r && slot % stride == 0;
+            let followed = self
+                .strip
+                .as_ref()
+                .is_some_and(|strip| strip.follows(slot, entity));
+            let compared = at.mode != PoseMode::Missing && (slot % stride == 0 || followed);
             let real = truth
                 .filter(|_| compared)
                 .and_then(|(reader, stream)| position_at(reader, measure, stream, r_us, entity, at.segment));
@@ -250,25 +240,15 @@ impl Viewer {
                 .pose
                 .zip(real)
                 .map(|(pose, real)| [0, 1, 2].map(|axis| pose.position[axis] - real[axis]));
-            if let Some(error) = error {
+            if let Some(error) = error.filter(|_| at.valid_at_r) {
                 series.record(Series::PoseError, micrometres(length(error)));
-                let step = before.and_then(|before| before.error);
-                let step = step.map(|old| length([0, 1, 2].map(|axis| error[axis] - old[axis])));
-                self.counts.discontinuities += u64::from(step.is_some_and(|step| step > DISCONTINUITY_M));
             }
-            let now = Before {
-                frame,
-                segment: at.segment,
-                sample_us: at.sample_us,
-                error,
-            };
-            self.before.insert((slot, entity), now);
+            let step = self.continuity.step(&drawn, error);
+            self.counts.backward_steps += u64::from(step.fell);
+            self.counts.discontinuities += u64::from(step.popped);
             if let (Some(strip), Some(pose)) = (&mut self.strip, at.pose) {
                 strip.draw(slot, entity, r_us, at.mode, pose.position, real);
             }
-        }
-        if frame.is_multiple_of(256) {
-            self.before.retain(|_, before| before.frame + 256 > frame);
         }
     }
 

@@ -10,14 +10,16 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::origin::SourceArgs;
 use super::{Outcome, UsageError};
+use crate::bench::admin::Admin;
 use crate::bench::attack;
 use crate::bench::merge::merge;
+use crate::bench::page::page;
 use crate::bench::report::Report;
 use crate::bench::run::{self, Glance, Plan, Target};
-use crate::bench::scrape::Admin;
-use crate::bench::settings::{Attacks, FlagError, LinkFlags, LoadFlags, TargetFlags};
+use crate::bench::settings::{Attacks, FlagError, LinkFlags, LoadFlags};
 use crate::bench::stage::BEGIN_WITHIN;
 use crate::bench::summary::{count, summary};
+use crate::bench::target::TargetFlags;
 use crate::bench::threshold;
 use crate::impairment::settings::ImpairmentSettings;
 use crate::node::minter::Minter;
@@ -54,6 +56,9 @@ struct Merge {
     /// Writes the sum here; without it, to standard output
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Writes the sum as a page with its charts, one file that can be sent to somebody
+    #[arg(long, value_name = "FILE.html")]
+    page: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -65,7 +70,8 @@ Examples:
   ackline bench --clients 200 --threshold 'latency_p99<20ms' --threshold 'fallbacks==0'
   ackline bench --attack flood,copies
   ackline bench --attack all --report attacks.json
-  ackline bench merge host-a.json host-b.json --report sum.json
+  ackline bench --clients 500 --page report.html
+  ackline bench merge host-a.json host-b.json --report sum.json --page sum.html
 
 Without --relay it starts an origin and a relay of its own; a recording goes round for ever. \
 Exit code 0 when every check held, 1 when one failed or the host could not keep up, 2 for wrong flags.";
@@ -89,7 +95,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let Args {
         merge,
         load,
-        target,
+        mut target,
         source,
         links,
     } = args;
@@ -97,6 +103,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         return run_merge(&merge);
     }
     load.check().map_err(usage)?;
+    target.settle(std::env::args()).map_err(usage)?;
     let (down, up) = link_settings(&links)?;
     let target = match &target.relay {
         None => local(source, load.seed)?,
@@ -111,16 +118,13 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         Some(relay) => Target::Remote {
             minter: minter(&target)?,
             relay: resolve(relay)?,
-            admin: target.admin.map(|addr| Admin {
-                addr,
-                token: target.admin_token.clone().unwrap_or_default(),
-            }),
+            admin: admin(&target)?,
             truth_trust: truth_trust(&target)?,
             truth: target.truth,
             truth_token: target.truth_token.unwrap_or_default(),
         },
     };
-    load.report.as_deref().map_or(Ok(()), writable)?;
+    check_files(load.report.as_deref(), load.page.as_deref())?;
     match &target {
         Target::Remote { truth: None, .. } => eprintln!(
             "no --truth: packets, latencies and sessions are measured, but what clients see is not compared with the origin"
@@ -134,7 +138,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         _ => {}
     }
     let report = follow(&load, &Plan::of(&load, target, down, up))?;
-    conclude(&report, load.report.as_deref())
+    conclude(&report, load.report.as_deref(), load.page.as_deref())
 }
 
 /// Whom the truth's subscription believes to be the origin.
@@ -143,7 +147,23 @@ fn truth_trust(target: &TargetFlags) -> anyhow::Result<Option<UpstreamTrust>> {
         UpstreamTrust::load(file)
             .map_err(|fault| usage(FlagError(format!("--truth-ca-file {}: {fault}", file.display()))))
     };
-    Ok(target.truth_ca_file.as_ref().map(load).transpose()?)
+    // A recording has nobody to be believed.
+    let is_asked = !target.truth.as_deref().is_some_and(run::is_recording);
+    let file = target.truth_ca_file.as_ref().filter(|_| is_asked);
+    Ok(file.map(load).transpose()?)
+}
+
+/// The relay's admin, whose name must be one that is known.
+fn admin(target: &TargetFlags) -> anyhow::Result<Option<Admin>> {
+    let Some(addr) = target.admin.clone() else {
+        return Ok(None);
+    };
+    let token = target.admin_token.clone().unwrap_or_default();
+    let admin = Admin { addr, token };
+    match admin.resolve() {
+        Ok(_) => Ok(Some(admin)),
+        Err(error) => Err(usage(FlagError(format!("--admin {error:#}"))).into()),
+    }
 }
 
 /// What mints the tokens that a relay asks for.
@@ -160,11 +180,15 @@ fn is_output(file: &Path) -> bool {
     file == Path::new("-")
 }
 
-/// Refuses a report that could not be written, before the run rather than after it.
-pub(super) fn writable(file: &Path) -> Result<(), UsageError> {
-    if is_output(file) {
-        return Ok(());
+/// Refuses a report or page that could not be written, before the run rather than after it.
+pub(super) fn check_files(report: Option<&Path>, page: Option<&Path>) -> Result<(), UsageError> {
+    if let Some(file) = report.filter(|file| !is_output(file)) {
+        writable("--report", file)?;
     }
+    page.map_or(Ok(()), |file| writable("--page", file))
+}
+
+fn writable(flag: &str, file: &Path) -> Result<(), UsageError> {
     let is_new = !file.exists();
     let opened = std::fs::OpenOptions::new().append(true).create(true).open(file);
     match opened {
@@ -175,7 +199,7 @@ pub(super) fn writable(file: &Path) -> Result<(), UsageError> {
         }
         Ok(_) => Ok(()),
         Err(error) => Err(UsageError(format!(
-            "--report {}: it cannot be written ({error}): give a file in a directory that is there and may be written to",
+            "{flag} {}: it cannot be written ({error}): give a file in a directory that is there and may be written to",
             file.display()
         ))),
     }
@@ -236,11 +260,7 @@ pub(super) fn follow(load: &LoadFlags, plan: &Plan) -> anyhow::Result<Report> {
         let mut report = report?;
         attacks.append(&mut report.attacks);
         if let Some(done) = attacks.last() {
-            eprintln!(
-                "  {} {}",
-                if done.ok { "ok    " } else { "FAILED" },
-                done.observed
-            );
+            eprintln!("  {}: {}", done.outcome(), done.observed);
         }
         // A run that failed for another reason is the one to be seen.
         let keep = last.as_ref().is_none_or(|last: &Report| last.verdict.ok);
@@ -280,8 +300,8 @@ fn headline(plan: &Plan) -> String {
     format!("{clients} {noun} on {whose}, {seconds} s and 1.5 s of clean network; {view}{links}; seed {seed}")
 }
 
-/// Prints the summary, writes the report.
-pub(super) fn conclude(report: &Report, file: Option<&Path>) -> anyhow::Result<Outcome> {
+/// Prints the summary, writes the report and the page.
+pub(super) fn conclude(report: &Report, file: Option<&Path>, html: Option<&Path>) -> anyhow::Result<Outcome> {
     let summary = summary(report);
     match file {
         Some(file) if is_output(file) => {
@@ -293,6 +313,10 @@ pub(super) fn conclude(report: &Report, file: Option<&Path>) -> anyhow::Result<O
             write(report, file)?;
         }
         None => say!("{}", summary.trim_end()),
+    }
+    if let Some(html) = html {
+        std::fs::write(html, page(report)?)
+            .with_context(|| format!("the page {} cannot be written", html.display()))?;
     }
     Ok(outcome(report))
 }
@@ -323,15 +347,12 @@ fn run_merge(args: &Merge) -> anyhow::Result<Outcome> {
         .iter()
         .map(read)
         .collect::<anyhow::Result<Vec<Report>>>()?;
-    args.report.as_deref().map_or(Ok(()), writable)?;
+    check_files(args.report.as_deref(), args.page.as_deref())?;
     let sum = merge(&reports).map_err(|error| UsageError(error.to_owned()))?;
-    match &args.report {
-        Some(file) => conclude(&sum, Some(file)),
-        None => {
-            say!("{}", sum.to_json()?.trim_end());
-            Ok(outcome(&sum))
-        }
-    }
+    // The sum goes to standard output where no file is named for it, and nobody asked for a page instead.
+    let stdout = (args.page.is_none()).then_some(Path::new("-"));
+    let file = args.report.as_deref().or(stdout);
+    conclude(&sum, file, args.page.as_deref())
 }
 
 /// Live progress: a bar on a terminal, a line each second elsewhere.

@@ -6,32 +6,41 @@ use super::{Outcome, UsageError};
 use crate::node::settings::{PartialSettings, RelaySettings};
 
 const EXAMPLES: &str = "\
-A refusal names file, line, key and bound, and the exit code is 2.
+It looks at what a relay started with the same file, ACKLINE_* variables and flags would look at: run it in the relay's own \
+environment before a SIGHUP. A refusal names the file and line, variable or flag, the key and the bound, and the exit code is 2.
 
-Example:
-  ackline check --config relay.toml";
+Examples:
+  ackline check --config relay.toml
+  ACKLINE_TOKEN_KEYS_FILE=token.keys ackline check --config relay.toml";
 
 /// Flags.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The TOML file
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    /// Settings as a TOML file
+    #[arg(long, env = "ACKLINE_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    settings: PartialSettings,
 }
 
 /// Runs it.
 ///
 /// # Errors
 /// A refused setting, as a [`UsageError`].
-pub fn run(args: Args) -> anyhow::Result<Outcome> {
-    let settings = RelaySettings::load(&PartialSettings::default(), Some(&args.config))
+pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
+    args.settings.note_words(std::env::args());
+    let settings = RelaySettings::load(&args.settings, args.config.as_deref())
         .and_then(|settings| settings.check_admission().map(|()| settings))
         .map_err(|error| UsageError(error.to_string()))?;
+    let name = match &args.config {
+        Some(file) => file.display().to_string(),
+        None => "what flags and variables give".to_owned(),
+    };
     say!(
-        "{} is valid: clients at {}, admin at {}, upstream {}, shards {}",
-        args.config.display(),
+        "{name} is valid: clients at {}, {}, admin at {}, upstream {}, shards {}",
         settings.listen,
+        settings.admission_in_words(),
         settings.admin,
         settings.upstream.join(", "),
         settings.shards

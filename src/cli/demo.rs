@@ -1,7 +1,7 @@
 //! `ackline demo`: origin, relay and verifying clients in one process over real loopback sockets.
 
 use super::Outcome;
-use super::bench::{conclude, follow, link_settings, local, usage, writable};
+use super::bench::{check_files, conclude, follow, link_settings, local, usage};
 use super::origin::SourceArgs;
 use crate::bench::run::Plan;
 use crate::bench::settings::{LinkFlags, LoadFlags};
@@ -51,7 +51,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         (down, up) = (shown, shown);
     }
     let target = local(source, load.seed)?;
-    load.report.as_deref().map_or(Ok(()), writable)?;
+    check_files(load.report.as_deref(), load.page.as_deref())?;
     let report = follow(&load, &Plan::of(&load, target, down, up))?;
-    conclude(&report, load.report.as_deref())
+    conclude(&report, load.report.as_deref(), load.page.as_deref())
 }

@@ -22,6 +22,7 @@ pub mod relay;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod token;
+pub mod top;
 pub mod trace;
 mod usage;
 mod variables;
@@ -52,6 +53,10 @@ enum Command {
     Token(token::Args),
     /// Recorded worlds.
     Trace(trace::Args),
+    /// A live terminal view of a running relay.
+    Top(top::Args),
+    /// Asks a running relay whether it is well: exit code 0 or 1, for container health checks.
+    Health(top::HealthArgs),
     /// Validates a configuration without running it.
     Check(check::Args),
 }
@@ -116,6 +121,8 @@ pub fn main() -> ExitCode {
         Command::Sim(args) => sim::run(args),
         Command::Token(args) => token::run(args),
         Command::Trace(args) => trace::run(args),
+        Command::Top(args) => top::run(args),
+        Command::Health(args) => top::health(args),
         Command::Check(args) => check::run(args),
     };
     match outcome {

@@ -188,6 +188,30 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// Time subscribers have to read the end.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
+/// What whoever reaches the origin can do, a sentence each.
+fn exposure(listen: SocketAddr, token: Option<&SecretText>, is_tls: bool) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let is_empty = token.is_none_or(SecretText::is_empty);
+    if token.is_some() && is_empty {
+        let text = "the token is given and empty (--token or ACKLINE_ORIGIN_TOKEN), which is as good as none: leave it out, or give one";
+        sentences.push(text.to_owned());
+    }
+    if listen.ip().is_loopback() {
+        return sentences;
+    }
+    if is_empty {
+        sentences.push(format!(
+            "whoever reaches {listen} is served the whole world and may speak for its players: give a --token, which relays have as upstream_token, or an address of loopback"
+        ));
+    }
+    if !is_tls {
+        sentences.push(format!(
+            "{listen} is plain TCP: whoever is on the way may read and change the world; give --tls-cert-file and --tls-key-file, or keep it inside a network you trust"
+        ));
+    }
+    sentences
+}
+
 /// Runs it.
 ///
 /// # Errors
@@ -210,6 +234,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         tracing::warn!("{sentence}");
     }
     let mut signals = Signals::listen()?;
+    let exposed = exposure(args.listen, args.token.as_ref(), identity.is_some());
     let settings = OriginSettings {
         listen: args.listen,
         source,
@@ -222,6 +247,9 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let origin = OriginHandle::start(settings)?;
     let hz = 1e6 / f64::from(origin.schema().tick_period_us);
     tracing::info!(relays = %origin.addr(), name = %origin.schema().name, hz, "origin started");
+    for sentence in exposed {
+        tracing::warn!("{sentence}");
+    }
     loop {
         match signals.next(GLANCE) {
             Some(Signal::End) => break,
@@ -244,4 +272,28 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         "origin ended"
     );
     Ok(Outcome::Success)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An origin that others reach says what is open; an empty token closes nothing, and that is said wherever it listens.
+    #[test]
+    fn an_open_origin_says_so() {
+        let (here, everywhere) = (
+            SocketAddr::from(([127, 0, 0, 1], 1)),
+            SocketAddr::from(([0, 0, 0, 0], 1)),
+        );
+        let (token, empty) = (SecretText::from("hunter2"), SecretText::default());
+        let said = |listen, token, is_tls| exposure(listen, token, is_tls).join("\n");
+        assert_eq!(
+            (said(here, None, false), said(everywhere, Some(&token), true)),
+            Default::default()
+        );
+        assert!(said(everywhere, None, true).contains("give a --token"));
+        assert!(said(everywhere, Some(&token), false).starts_with("0.0.0.0:1 is plain TCP"));
+        assert!(said(here, Some(&empty), true).starts_with("the token is given and empty"));
+        assert_eq!(exposure(everywhere, Some(&empty), false).len(), 3);
+    }
 }

@@ -4,24 +4,28 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::{Outcome, UsageError};
+use crate::net::clock::monotonic_us;
 use crate::node::logging::{self, LogFilter};
 use crate::node::relay::RelayHandle;
-use crate::node::settings::{PartialSettings, RelaySettings};
+use crate::node::settings::{PartialSettings, RelaySettings, in_words};
 use crate::node::signals::{Signal, Signals};
 use crate::node::small_file;
+use crate::node::supervisor::Supervisor;
+use crate::token::START_SLACK_S;
 
 const EXAMPLES: &str = "\
 Each setting is a flag, an ACKLINE_* variable and a key of the TOML file; a flag beats the variable, the variable \
 the file, the file the default.
 
-SIGTERM or SIGINT drains and ends, a second one ends at once. SIGHUP reads --config again: log and drain_deadline_s \
-take effect, what else changed is named and needs a restart; a file with a fault changes nothing.
+SIGTERM or SIGINT drains and ends, a second one ends at once. SIGHUP reads --config and the token keys again: they, log and \
+drain_deadline_s take effect, what else changed is named and needs a restart; a file with a fault changes nothing. Under \
+systemd it says when it is ready, reloads and stops, and gives signs of life while every shard turns (sd_notify).
 
 Examples:
-  ackline relay --upstream game.internal:7700
+  ackline relay --upstream game.internal:7700 --token-keys-file token.keys
   ackline relay --config relay.toml --shards 4
   ackline relay --config relay.toml --print-config
-  ACKLINE_UPSTREAM=a:7700,b:7700 ackline relay --log-format json";
+  ACKLINE_UPSTREAM=a:7700,b:7700 ackline relay --token-keys-file token.keys --log-format json";
 
 /// Flags.
 #[derive(clap::Args, Debug)]
@@ -46,7 +50,8 @@ const GLANCE: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// A refused setting ([`UsageError`]), or an address or thread that cannot be had.
-pub fn run(args: Args) -> anyhow::Result<Outcome> {
+pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
+    args.settings.note_words(std::env::args());
     let settings = RelaySettings::load(&args.settings, args.config.as_deref())
         .map_err(|error| UsageError(error.to_string()))?;
     if args.print_config {
@@ -75,29 +80,62 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         filter,
     };
     tracing::info!(clients = %relay.data_addr(), admin = %relay.admin_addr(), "relay started");
-    warn_of_exposure(&reload.in_force);
-    warn_of_readers(&reload.in_force);
+    say_keys(&reload.in_force);
+    if reload.in_force.token_keys.is_some() {
+        tracing::info!(
+            "tokens minted until {START_SLACK_S} s from now are refused (before_start): they may have been used before this start"
+        );
+    }
+    for sentence in exposure(&reload.in_force) {
+        tracing::warn!("{sentence}");
+    }
+    let mut supervisor = Supervisor::of_environment();
+    // Not once it has a world: a manager that waits for that would end a relay whose origin is away (FAULTS 81).
+    supervisor.ready();
     loop {
-        match signals.next(LONG) {
+        supervisor.turn(monotonic_us(), relay.turns(), &relay.sentence());
+        match signals.next(supervisor.patience().unwrap_or(LONG)) {
             Some(Signal::End) => break,
-            Some(Signal::Reload) => match RelaySettings::reload(&args.settings, args.config.as_deref()) {
-                Ok(settings) => {
-                    let said = reload.take(&settings);
-                    relay.reloaded(&reload.in_force);
-                    let file = args
-                        .config
-                        .as_ref()
-                        .map_or(NO_FILE.to_owned(), |file| file.display().to_string());
-                    // A warning: a filter that was just made narrow must not hide that it was.
-                    tracing::warn!("SIGHUP: {said} ({file})");
-                }
-                Err(error) => tracing::warn!("SIGHUP: nothing was changed: {error}"),
-            },
+            Some(Signal::Reload) => {
+                supervisor.reloading(monotonic_us());
+                obey_reload(&args, &relay, &mut reload);
+                supervisor.ready();
+            }
             None => {}
         }
     }
     let deadline = Duration::from_secs(reload.in_force.drain_deadline_s);
-    drain(&relay, &mut signals, deadline)
+    supervisor.stopping(deadline);
+    drain(&relay, &mut signals, &mut supervisor, deadline)
+}
+
+/// Reads the settings again, and takes over what can be. What would not start a relay changes nothing either.
+fn obey_reload(args: &Args, relay: &RelayHandle, reload: &mut Reload) {
+    let loaded = RelaySettings::reload(&args.settings, args.config.as_deref())
+        .and_then(|settings| settings.check_admission().map(|()| settings));
+    let settings = match loaded {
+        Ok(settings) => settings,
+        Err(error) => {
+            tracing::warn!("SIGHUP: nothing was changed: {error}");
+            return;
+        }
+    };
+    let said = reload.take(&settings);
+    relay.reloaded(&reload.in_force);
+    let file = args
+        .config
+        .as_ref()
+        .map_or(NO_FILE.to_owned(), |file| file.display().to_string());
+    // A warning: a filter that was just made narrow must not hide that it was.
+    tracing::warn!("SIGHUP: {said} ({file})");
+    say_keys(&reload.in_force);
+}
+
+/// Which token keys are in force, by their numbers, the one to mint with first.
+fn say_keys(settings: &RelaySettings) {
+    if let Some(keys) = &settings.token_keys {
+        tracing::info!("token keys in force: {}", in_words(keys));
+    }
 }
 
 /// What is read again where there is no file.
@@ -161,31 +199,45 @@ impl Reload {
 }
 
 /// One line for each file of secrets that others on this host can read.
-fn warn_of_readers(settings: &RelaySettings) {
-    for (key, file) in [
+fn readers(settings: &RelaySettings) -> Vec<String> {
+    let files = [
         ("token_keys_file", &settings.token_keys_file),
         ("admin_token_file", &settings.admin_token_file),
         ("upstream_token_file", &settings.upstream_token_file),
-    ] {
-        if let Some(sentence) = small_file::exposed(key, Path::new(file)) {
-            tracing::warn!("{sentence}");
-        }
-    }
+    ];
+    let exposed = files.map(|(key, file)| small_file::exposed(key, Path::new(file)));
+    exposed.into_iter().flatten().collect()
 }
 
-/// One line for each thing strangers can do.
-fn warn_of_exposure(settings: &RelaySettings) {
+/// One line for each thing strangers can do, and for each protection that only seems to be there.
+fn exposure(settings: &RelaySettings) -> Vec<String> {
+    let mut sentences = readers(settings);
     if settings.is_insecure() {
-        let data = settings.listen;
-        tracing::warn!(
-            "insecure mode: no connect tokens are asked for, so whoever reaches {data} may watch, and whoever sees the packets may read them; keep it inside a network you trust"
+        sentences.push(format!(
+            "insecure mode: no connect tokens are asked for, so whoever reaches {} may watch, and whoever sees the packets may read them; keep it inside a network you trust",
+            settings.listen
+        ));
+    } else if settings.public_addresses.is_empty() {
+        sentences.push(
+            "public_addresses is empty: a token is good here whichever relays it names, so it admits once at every relay that has its key and audience; give the addresses under which clients know this relay".to_owned(),
         );
     }
+    for (key, token) in [
+        ("admin_token", &settings.admin_token),
+        ("upstream_token", &settings.upstream_token),
+    ] {
+        if settings.places.is_given(key) && token.is_empty() {
+            sentences.push(format!(
+                "{key} is given and empty ({}), which is as good as none: leave it out, or give one",
+                settings.places.of(key)
+            ));
+        }
+    }
     if !settings.admin.ip().is_loopback() && settings.admin_token.is_empty() {
-        let admin = settings.admin;
-        tracing::warn!(
-            "whoever reaches the admin address {admin} may drain this relay: give an admin_token, or an address of loopback"
-        );
+        sentences.push(format!(
+            "whoever reaches the admin address {} may drain this relay: give an admin_token, or an address of loopback",
+            settings.admin
+        ));
     }
     let is_here = |name: &String| {
         ["127.", "localhost:", "[::1]:"]
@@ -194,14 +246,20 @@ fn warn_of_exposure(settings: &RelaySettings) {
     };
     let away = settings.upstream.iter().find(|name| !is_here(name));
     if let (Some(away), None) = (away, &settings.upstream_trust) {
-        tracing::warn!(
+        sentences.push(format!(
             "the upstream {away} is plain TCP: whoever is on the way may read and change the world; give an upstream_ca_file, or keep it inside a network you trust"
-        );
+        ));
     }
+    sentences
 }
 
 /// Lets the clients go, within the deadline (SPEC OPS4).
-fn drain(relay: &RelayHandle, signals: &mut Signals, deadline: Duration) -> anyhow::Result<Outcome> {
+fn drain(
+    relay: &RelayHandle,
+    signals: &mut Signals,
+    supervisor: &mut Supervisor,
+    deadline: Duration,
+) -> anyhow::Result<Outcome> {
     let begun = Instant::now();
     let sessions = relay.usage().sessions;
     tracing::info!(
@@ -210,6 +268,7 @@ fn drain(relay: &RelayHandle, signals: &mut Signals, deadline: Duration) -> anyh
     );
     relay.drain();
     while !relay.is_empty() {
+        supervisor.turn(monotonic_us(), relay.turns(), &relay.sentence());
         if signals.next(GLANCE) == Some(Signal::End) {
             tracing::warn!(
                 sessions = relay.usage().sessions,
@@ -224,4 +283,64 @@ fn drain(relay: &RelayHandle, signals: &mut Signals, deadline: Duration) -> anyh
     }
     tracing::info!("relay ended");
     Ok(Outcome::Success)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::{TokenKey, TokenKeys};
+
+    /// What is open is said at the start, and so is what only seems to be closed.
+    #[test]
+    fn what_strangers_can_do_is_said_at_the_start() {
+        let keys = || TokenKeys::new(vec![TokenKey::new(1, [7; 32])]).ok();
+        let closed = RelaySettings {
+            token_keys: keys(),
+            public_addresses: vec![([203, 0, 113, 7], 7777).into()],
+            ..RelaySettings::default()
+        };
+        assert_eq!(exposure(&closed), Vec::<String>::new());
+        let said = |settings: RelaySettings| exposure(&settings).join("\n");
+        let anywhere = said(RelaySettings {
+            public_addresses: Vec::new(),
+            ..closed.clone()
+        });
+        assert!(
+            anywhere.starts_with("public_addresses is empty: ") && !anywhere.contains('\n'),
+            "{anywhere}"
+        );
+        let open = said(RelaySettings {
+            token_keys: None,
+            insecure: Some(true),
+            admin: ([0, 0, 0, 0], 8000).into(),
+            upstream: vec!["origin.example:7700".to_owned()],
+            ..RelaySettings::default()
+        });
+        for words in [
+            "insecure mode: ",
+            "0.0.0.0:8000 may drain",
+            "origin.example:7700 is plain TCP",
+        ] {
+            assert!(
+                open.contains(words) && !open.contains("public_addresses"),
+                "{open}"
+            );
+        }
+        let mut flags = PartialSettings {
+            admin_token: Some("".into()),
+            upstream_token: Some("".into()),
+            insecure: Some(true),
+            ..PartialSettings::default()
+        };
+        flags.note_words(["--upstream-token=".to_owned()].into_iter());
+        let empty = RelaySettings::load(&flags, None).map(said).unwrap_or_default();
+        assert!(
+            empty.contains("admin_token is given and empty (ACKLINE_ADMIN_TOKEN)"),
+            "{empty}"
+        );
+        assert!(
+            empty.contains("upstream_token is given and empty (--upstream-token)"),
+            "{empty}"
+        );
+    }
 }

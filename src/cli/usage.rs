@@ -143,6 +143,25 @@ mod tests {
         );
     }
 
+    /// Every flag that holds a secret, which is what hides its variable's value, is one that a report's command masks.
+    #[test]
+    fn secret_flags_are_masked_where_the_command_is_kept() {
+        let command = command();
+        let arguments = command.get_subcommands().flat_map(Command::get_arguments);
+        let secret: Vec<&str> = arguments
+            .filter(|argument| argument.is_hide_env_values_set())
+            .filter_map(Arg::get_long)
+            .collect();
+        assert!(secret.contains(&"truth-token") && secret.len() >= 4, "{secret:?}");
+        for flag in secret {
+            let words = ["--".to_owned() + flag, "hunter2".to_owned()];
+            assert_eq!(
+                crate::node::secret::shown_line(words.into_iter()),
+                format!("--{flag} (set)")
+            );
+        }
+    }
+
     /// A paragraph of a help text is one line, which clap breaks where the terminal ends; a line broken by hand would be
     /// broken again and leave stubs.
     #[test]

@@ -36,7 +36,8 @@ pub const ASK_AFTER_US: u64 = 1_000_000;
 pub const GIVE_UP_AFTER_US: u64 = 5_000_000;
 /// Events of the world not fetched by the game yet; above, the reliable stream is held up.
 const READY_MAX: usize = STREAM_MESSAGES_MAX;
-/// All events not fetched yet, turns of the session included; above, new turns are not told.
+/// All events not fetched yet, turns of the session included; above, a turn takes the place of an older one of its kind. The end of
+/// the session is told whatever waits.
 const TOLD_MAX: usize = 2 * READY_MAX;
 
 /// Why a session ended.
@@ -186,9 +187,19 @@ impl Inbox {
 
     /// Tells of a turn of the session.
     pub(super) fn tell(&mut self, event: ClientEvent) {
-        if self.told.len() < TOLD_MAX {
-            self.told.push_back(event);
+        if self.told.len() >= TOLD_MAX {
+            let kind = core::mem::discriminant(&event);
+            let older = self
+                .told
+                .iter()
+                .position(|told| core::mem::discriminant(told) == kind);
+            match older {
+                Some(older) => _ = self.told.remove(older),
+                None if matches!(event, ClientEvent::Closed(_)) => {}
+                None => return,
+            }
         }
+        self.told.push_back(event);
     }
 
     /// Takes a block of the reliable stream.

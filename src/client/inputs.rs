@@ -100,6 +100,13 @@ impl Inputs {
         Ok(Pushed { number, lost })
     }
 
+    /// Forgets what is not acknowledged; gives the number of the first, and how many there were.
+    pub(super) fn forget(&mut self) -> Option<(u32, u32)> {
+        let first = core::mem::replace(&mut self.oldest, self.next);
+        let count = self.next.saturating_sub(first);
+        (count > 0).then_some((first, count))
+    }
+
     fn kept(&self) -> usize {
         usize::try_from(self.next.saturating_sub(self.oldest)).unwrap_or(INPUTS_WINDOW)
     }

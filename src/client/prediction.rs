@@ -10,6 +10,9 @@
 //! [`PREDICTION_PENDING_MAX`](crate::limits::PREDICTION_PENDING_MAX) inputs again. Past that many nothing is predicted
 //! ([`Predicted::Stalled`]): the server's state is shown as it comes until it has caught up (FAULTS 99).
 //!
+//! An input that is pushed and not predicted is named to [`pass`](Prediction::pass): a state that has more in it than was ever
+//! pushed is none of this player's, and is refused ([`Corrected::Unpushed`]).
+//!
 //! The game's [`Rules`] must be what the server plays, with the same numbers; where they differ, each state that comes
 //! shows it as a correction. What a correction does to the picture is [`visible`]'s: the drawn place never jumps, but for a
 //! teleport and for errors beyond the snap threshold. Nothing here allocates after construction, if the game's `clone_from` does
@@ -95,7 +98,7 @@ impl<S> Authority<S> {
 pub enum Predicted {
     /// It took effect.
     Applied,
-    /// It or a later one was given before, or is in the server's state: nothing changed.
+    /// It or a later one was given before: nothing changed.
     Repeated,
     /// It is kept, but the server is too far behind to predict: see the module.
     Stalled,
@@ -106,6 +109,8 @@ pub enum Predicted {
 pub enum Corrected {
     /// It is older than one that was taken, or that one again: nothing changed.
     Stale,
+    /// It says to have an input in it that was never pushed: nothing changed, and prediction goes on from the state before.
+    Unpushed,
     /// It was taken, and what is drawn stays or follows.
     Taken(Absorbed),
     /// It was taken; it is of another segment, entity or stream, so what is drawn jumps there.
@@ -125,6 +130,8 @@ pub struct PredictionCounts {
     pub corrections: u64,
     /// Those older than one taken before.
     pub stale: u64,
+    /// Those that named an input which was never pushed.
+    pub unpushed: u64,
     /// Those after which an error fades.
     pub smoothed: u64,
     /// Those too far off to be smoothed.
@@ -155,6 +162,8 @@ pub struct Prediction<R: Rules> {
     smoothing: SmoothingSettings,
     base: Base<R::State>,
     pending: Pending<R::Input>,
+    /// The newest input that was predicted or passed.
+    pushed: Option<InputNumber>,
     predicted: R::State,
     /// Where the predicted state was before its last input.
     before: [f64; 3],
@@ -175,6 +184,7 @@ impl<R: Rules> Prediction<R> {
             predicted: state.clone(),
             base: Base { state, said: None },
             pending: Pending::new(),
+            pushed: None,
             before,
             error: VisibleError::default(),
             part: 1.0,
@@ -186,9 +196,7 @@ impl<R: Rules> Prediction<R> {
     /// [`push_input`](super::session::Client::push_input) gave; numbers rise, and may leave some out.
     pub fn predict(&mut self, number: u32, input: R::Input) -> Predicted {
         let number = InputNumber(number);
-        let last = self.pending.newest();
-        let last = last.or(self.base.said.map(|said| said.processed));
-        if last.is_some_and(|last| !number.is_after(last)) {
+        if !self.note_pushed(number) {
             return Predicted::Repeated;
         }
         self.pending.push(number, input);
@@ -205,6 +213,30 @@ impl<R: Rules> Prediction<R> {
         Predicted::Applied
     }
 
+    /// An input was pushed that is not predicted: one that moves nothing.
+    pub fn pass(&mut self, number: u32) {
+        self.note_pushed(InputNumber(number));
+    }
+
+    /// Notes the number of an input that was pushed; false when it or a later one was before.
+    fn note_pushed(&mut self, number: InputNumber) -> bool {
+        if self.pushed.is_some_and(|pushed| !number.is_after(pushed)) {
+            return false;
+        }
+        // What a state said before anything was pushed could not be judged then.
+        if let Some(said) = self
+            .base
+            .said
+            .as_mut()
+            .filter(|said| !number.is_after(said.processed))
+        {
+            said.processed = InputNumber(number.0.wrapping_sub(1));
+            self.counts.unpushed += 1;
+        }
+        self.pushed = Some(number);
+        true
+    }
+
     /// Takes what the server says: resets to it, forgets the inputs that are in it and plays the rest again (SPEC PRE2).
     pub fn correct(&mut self, authority: Authority<R::State>) -> Corrected {
         let said = Said {
@@ -212,6 +244,10 @@ impl<R: Rules> Prediction<R> {
             processed: InputNumber(authority.processed),
             continuity: authority.continuity,
         };
+        if self.pushed.is_some_and(|pushed| said.processed.is_after(pushed)) {
+            self.counts.unpushed += 1;
+            return Corrected::Unpushed;
+        }
         let before = self.base.said;
         if before.is_some_and(|before| before.is_not_before(&said)) {
             self.counts.stale += 1;

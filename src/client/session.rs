@@ -167,7 +167,7 @@ impl Client {
         }
         match kind {
             DatagramKind::Challenge => self.challenge(now_us, rest),
-            DatagramKind::Denied => self.denied(rest),
+            DatagramKind::Denied => self.denied(now_us, rest),
             DatagramKind::Welcome => self.welcome(now_us, datagram),
             DatagramKind::Down => self.down(now_us, datagram),
             DatagramKind::Request | DatagramKind::Response | DatagramKind::Up => Err(Refusal::UnknownKind),
@@ -186,15 +186,16 @@ impl Client {
         Ok(Received::Challenged)
     }
 
-    fn denied(&mut self, rest: &[u8]) -> Result<Received, Refusal> {
+    /// A denial is in clear, and may be anybody's: it ends the attempt when no Welcome comes in spite of it.
+    fn denied(&mut self, now_us: u64, rest: &[u8]) -> Result<Received, Refusal> {
         let (_, echo, denial) = read_denied(rest).map_err(|_| Refusal::MalformedHeader)?;
         if echo != self.nonce {
             return Err(Refusal::OtherAttempt);
         }
-        let Phase::Handshake(_) = self.phase else {
+        let Phase::Handshake(attempt) = &mut self.phase else {
             return Err(Refusal::Unexpected);
         };
-        self.end(Ending::Denied(denial));
+        attempt.denied(denial, now_us);
         Ok(Received::Denied(denial))
     }
 
@@ -208,6 +209,7 @@ impl Client {
         if header.client_nonce != self.nonce {
             return Err(Refusal::OtherAttempt);
         }
+        let settings = &self.settings;
         let agreed = match &mut self.phase {
             Phase::Connected(link) => {
                 if !link.is_of(&header) {
@@ -216,12 +218,22 @@ impl Client {
                 let (number, payload) = link.open(header.number, clear, sealed)?;
                 return self.opened(now_us, number, payload);
             }
-            Phase::Handshake(attempt) => attempt.agreed(),
+            Phase::Handshake(attempt) => attempt.agreed(settings),
             Phase::Leaving { .. } | Phase::Closed(_) => return Err(Refusal::SessionOver),
         };
-        let link = Link::new(&self.settings.token_key, &self.nonce, &header, agreed, now_us);
-        let mut link = Box::new(link.ok_or(Refusal::Forged)?);
-        let (number, payload) = link.open(header.number, clear, sealed)?;
+        let mut opened = Err(Refusal::Forged);
+        for agreed in agreed {
+            let link = Link::new(&settings.token_key, &self.nonce, &header, agreed, now_us);
+            let mut link = Box::new(link.ok_or(Refusal::Forged)?);
+            // What fails to open is not readable afterwards.
+            let mut copy = sealed.to_vec();
+            if let Ok((number, payload)) = link.open(header.number, clear, &mut copy) {
+                opened = Ok((link, number, payload.to_vec()));
+                break;
+            }
+        }
+        let (link, number, payload) = opened?;
+        let payload = &payload[..];
         let opened = self.read(payload)?;
         let attempt = core::mem::replace(&mut self.phase, Phase::Connected(link));
         match self.apply(now_us, number, opened) {

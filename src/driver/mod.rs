@@ -18,7 +18,8 @@
 //! sends to the next of the list. Pauses grow and are spread (FAULTS 46).
 //!
 //! **A new session** is told by [`DriverEvent::Session`]: inputs are numbered from 1 and streams from anew, so predictions
-//! and playback begin again; inputs of the old one that were not acknowledged are lost.
+//! and playback begin again. Inputs that were not acknowledged when a session, or the first attempt to get one, came to its end
+//! are told by [`ClientEvent::InputsLost`] before what comes next; some of them may have been heard.
 //!
 //! **Time.** A clock that stood still while the host slept, or a game that did not poll, is no silence: what waits in the
 //! socket is read first, and a relay is given half a second from then (FAULTS 79, 89). A session that the relay gave up meanwhile
@@ -34,7 +35,6 @@
     clippy::panic
 )]
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 
@@ -43,14 +43,16 @@ use crate::client::camera::CameraError;
 use crate::client::inbox::{ClientEvent, Ending};
 use crate::client::inputs::InputError;
 use crate::client::session::{Client, Received, SessionState};
-use crate::limits::{DRIVER_EVENTS_MAX, RELAYS_MAX};
+use crate::limits::RELAYS_MAX;
 use crate::net::plain::{PlainCounts, random};
 use crate::wire::payload::CloseReason;
 use line::{Buffers, Line};
 use settings::DriverSettings;
+use told::Told;
 
 mod line;
 pub mod settings;
+mod told;
 
 #[cfg(test)]
 mod tests;
@@ -93,6 +95,8 @@ pub struct DriverCounts {
     pub silences: u64,
     /// New sessions that were left because the old one was heard again.
     pub spared: u64,
+    /// Events that the game did not fetch in time: those that matter least go first, and sessions never.
+    pub events_dropped: u64,
 }
 
 /// Keeps a client in a session.
@@ -110,10 +114,12 @@ pub struct Driver {
     /// When another session may be asked for.
     ask_us: u64,
     backoff: Backoff,
-    events: VecDeque<DriverEvent>,
+    told_events: Told,
     buffers: Buffers,
     now_us: u64,
     over: bool,
+    /// The relay replaced the shown session by the next one, which is this driver's too.
+    is_own_doing: bool,
     counts: DriverCounts,
     past: PlainCounts,
 }
@@ -130,7 +136,7 @@ impl Driver {
             let text = format!("{known} relays: name 1 to {RELAYS_MAX}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         };
-        let client = of_attempt(&settings);
+        let client = settings.of_attempt();
         let mut driver = Driver {
             shown: Line::open(relay, client, random()?, now_us),
             backoff: Backoff::new(settings.backoff_us, u64::from_le_bytes(random()?)),
@@ -141,10 +147,11 @@ impl Driver {
             is_excused: false,
             next: None,
             ask_us: now_us,
-            events: VecDeque::with_capacity(DRIVER_EVENTS_MAX),
+            told_events: Told::default(),
             buffers: Buffers::default(),
             now_us,
             over: false,
+            is_own_doing: false,
             counts: DriverCounts::default(),
             past: PlainCounts::default(),
         };
@@ -190,8 +197,9 @@ impl Driver {
         if heard && self.is_silent {
             self.is_silent = false;
             self.tell(DriverEvent::Heard);
+            // One that is connected already goes on and is shown: where players have numbers the relay has replaced this one by it.
             if self.shown.is_connected()
-                && let Some(next) = self.next.take()
+                && let Some(next) = self.next.take_if(|next| !next.is_connected())
             {
                 self.counts.spared += 1;
                 self.past.add(&next.leave(now_us, &mut self.buffers));
@@ -232,7 +240,10 @@ impl Driver {
     /// The shown session is over: unless that is the end, another is asked for, of the next relay where this one wants no
     /// more of it.
     fn shown_ended(&mut self, now_us: u64, ending: Ending) {
-        if matches!(ending, Ending::Left | Ending::Relay(CloseReason::Replaced)) {
+        self.tell_lost_inputs();
+        let is_replaced = ending == Ending::Relay(CloseReason::Replaced);
+        self.is_own_doing |= is_replaced && self.next.as_ref().is_some_and(Line::is_connected);
+        if ending == Ending::Left || (is_replaced && !self.is_own_doing) {
             self.over = true;
             self.tell(DriverEvent::Over(ending));
             return;
@@ -295,13 +306,21 @@ impl Driver {
         while let Some(event) = self.shown.client.poll_event() {
             self.tell(DriverEvent::Client(event));
         }
+        self.tell_lost_inputs();
         let old = core::mem::replace(&mut self.shown, next);
         self.past.add(&old.leave(now_us, &mut self.buffers));
-        self.is_silent = false;
+        (self.is_silent, self.is_own_doing) = (false, false);
         self.told = true;
         self.backoff.reset();
         self.counts.sessions += 1;
         self.tell(DriverEvent::Session(self.shown.relay));
+    }
+
+    /// The inputs of the session shown that are not acknowledged go with it.
+    fn tell_lost_inputs(&mut self) {
+        if let Some((first, count)) = self.shown.client.forget_inputs() {
+            self.tell(DriverEvent::Client(ClientEvent::InputsLost { first, count }));
+        }
     }
 
     /// Asks for another session, where none is asked for and the pause is over.
@@ -314,7 +333,7 @@ impl Driver {
             self.ask_after_pause(now_us);
             return;
         };
-        let client = of_attempt(&self.settings);
+        let client = self.settings.of_attempt();
         self.next = Some(Line::open(relay, client, nonce, now_us));
         self.counts.attempts += 1;
         self.tell(DriverEvent::Asking(relay));
@@ -393,7 +412,8 @@ impl Driver {
         !self.is_silent && self.shown.is_connected()
     }
 
-    /// One input of the player, to the session shown: see [`Client::push_input`].
+    /// One input of the player, to the session shown, or to the one asked for first: see [`Client::push_input`]. What does not
+    /// get there is told by [`ClientEvent::InputsLost`].
     ///
     /// # Errors
     /// [`InputError`]; [`InputError::SessionOver`] until another session is shown.
@@ -411,7 +431,7 @@ impl Driver {
 
     /// What happened next.
     pub fn poll_event(&mut self) -> Option<DriverEvent> {
-        let own = self.events.pop_front();
+        let own = self.told_events.pop();
         own.or_else(|| self.shown.client.poll_event().map(DriverEvent::Client))
     }
 
@@ -456,7 +476,10 @@ impl Driver {
     /// What was counted.
     #[must_use]
     pub fn counts(&self) -> DriverCounts {
-        self.counts
+        DriverCounts {
+            events_dropped: self.told_events.dropped(),
+            ..self.counts
+        }
     }
 
     /// What its sockets counted.
@@ -471,19 +494,8 @@ impl Driver {
     }
 
     fn tell(&mut self, event: DriverEvent) {
-        if self.events.len() < DRIVER_EVENTS_MAX {
-            self.events.push_back(event);
-        }
+        self.told_events.push(event);
     }
-}
-
-/// What an attempt is told: it is shorter where there are others to ask.
-fn of_attempt(settings: &DriverSettings) -> crate::client::settings::ClientSettings {
-    let mut client = settings.client.clone();
-    if settings.relays.len() > 1 {
-        client.connect_within_us = client.connect_within_us.min(settings.attempt_us);
-    }
-    client
 }
 
 /// True when another relay is the better one to ask.

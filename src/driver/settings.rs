@@ -36,4 +36,13 @@ impl DriverSettings {
             keep_display_us: 3_000_000,
         }
     }
+
+    /// What an attempt is told: it is shorter where there are others to ask.
+    pub(super) fn of_attempt(&self) -> ClientSettings {
+        let mut client = self.client.clone();
+        if self.relays.len() > 1 {
+            client.connect_within_us = client.connect_within_us.min(self.attempt_us);
+        }
+        client
+    }
 }

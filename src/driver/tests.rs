@@ -5,6 +5,7 @@
 use super::*;
 use crate::client::tests::relay::{Relay, complete, record};
 use crate::wire::handshake::{DatagramKind, read_request};
+use crate::wire::payload;
 use std::net::UdpSocket;
 
 /// Ports that take everything and say nothing.
@@ -234,4 +235,112 @@ fn faults_44_a_relay_that_dies_during_a_join_is_given_up_like_a_silent_one() {
     assert!(silent_us.is_some_and(|at| at < 6_500_000), "{silent_us:?}");
     assert_eq!(sessions.len(), 2, "{sessions:?}");
     assert!(sessions[1] < 6_000_000 + patience_us, "{sessions:?}");
+}
+
+fn lost_inputs(event: &DriverEvent) -> Option<(u32, u32)> {
+    match event {
+        DriverEvent::Client(ClientEvent::InputsLost { first, count }) => Some((*first, *count)),
+        _ => None,
+    }
+}
+
+/// SPEC PRE4: inputs given before the first session that never came are said to be lost, once.
+#[test]
+fn pre4_inputs_of_an_attempt_that_fails_are_told() {
+    let (_sockets, relays) = silent(1);
+    let mut settings = DriverSettings::new(relays);
+    settings.client.connect_within_us = 2_000_000;
+    let mut driver = Driver::new(settings, 0).unwrap();
+    assert_eq!((driver.push_input(b"a"), driver.push_input(b"b")), (Ok(1), Ok(2)));
+    let told = run(&mut driver, 0, 20);
+    let lost: Vec<_> = told.iter().filter_map(|(_, event)| lost_inputs(event)).collect();
+    assert_eq!(lost, [(1, 2)]);
+    assert_eq!(driver.push_input(b"c"), Err(InputError::SessionOver));
+}
+
+/// SPEC PRE4: inputs that the old session's relay never acknowledged are told before the new session is; the new one counts anew.
+#[test]
+fn pre4_inputs_of_a_session_that_is_replaced_are_told() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let mut settings = DriverSettings::new(vec![socket.local_addr().unwrap()]);
+    settings.keep_display_us = 0;
+    let mut driver = Driver::new(settings, 0).unwrap();
+    let mut server = Server {
+        socket,
+        session: None,
+        begun: 0,
+        snapshots: 0,
+        is_up: true,
+    };
+    let mut told = Vec::new();
+    for frame in 0..400u64 {
+        let now_us = frame * 20_000;
+        if frame == 100 {
+            assert_eq!((driver.push_input(b"a"), driver.push_input(b"b")), (Ok(1), Ok(2)));
+            server.session = None;
+        }
+        server.turn(now_us);
+        driver.poll(now_us);
+        while let Some(event) = driver.poll_event() {
+            if lost_inputs(&event).is_some() || matches!(event, DriverEvent::Session(_)) {
+                told.push(event);
+            }
+        }
+    }
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert_eq!(lost_inputs(&told[1]), Some((1, 2)));
+    assert_eq!(driver.push_input(b"c"), Ok(1));
+}
+
+/// What becomes of a driver whose session stalls for two seconds at a relay that lets it in anew and, as relays do where players have
+/// numbers, replaces the old session as soon as the new one was heard: the sessions it had, and whether it is over.
+fn stalled(replaced_by_another: bool) -> (usize, bool, bool) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let settings = DriverSettings::new(vec![socket.local_addr().unwrap()]);
+    let mut driver = Driver::new(settings, 0).unwrap();
+    let mut server = Server {
+        socket,
+        session: None,
+        begun: 0,
+        snapshots: 0,
+        is_up: true,
+    };
+    let (mut sessions, mut over, mut old) = (0, false, None);
+    for frame in 0..600u64 {
+        let now_us = frame * 20_000;
+        let begun = server.begun;
+        // The stall: what is sent to the first session gets lost, while a second one begins.
+        let stalls = (2_000_000..4_000_000).contains(&now_us);
+        if now_us == 2_000_000 {
+            old = server.session.take();
+        }
+        server.turn(now_us);
+        let told = match replaced_by_another {
+            true => stalls && old.is_some(),
+            false => server.begun > begun && begun > 0,
+        };
+        if let (true, Some((mut relay, to))) = (told, old.take_if(|_| told)) {
+            let payload = Relay::payload(now_us, payload::CLOSE, &[CloseReason::Replaced as u8]);
+            server.socket.send_to(&relay.seal(payload), to).unwrap();
+        }
+        driver.poll(now_us);
+        while let Some(event) = driver.poll_event() {
+            match event {
+                DriverEvent::Session(_) => sessions += 1,
+                DriverEvent::Over(_) => over = true,
+                _ => {}
+            }
+        }
+    }
+    (sessions, over, driver.shown.is_connected())
+}
+
+/// FAULTS 44: a driver whose own second session replaces its first goes on with the second; one that somebody else's session
+/// replaces is over.
+#[test]
+fn faults_44_the_replacement_by_its_own_next_session_is_no_end() {
+    assert_eq!(stalled(false), (2, false, true));
+    assert_eq!(stalled(true), (1, true, false));
 }

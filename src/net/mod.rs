@@ -27,6 +27,8 @@ pub mod clock;
 pub mod errno;
 #[cfg(feature = "node")]
 pub mod files;
+#[cfg(feature = "node")]
+pub mod notify;
 #[cfg(feature = "client-udp")]
 pub mod plain;
 #[cfg(feature = "node")]

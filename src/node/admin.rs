@@ -64,6 +64,7 @@ fn refusal(control: &Control, headers: &HeaderMap) -> Option<(StatusCode, String
     if shown.is_some_and(|shown| shown.ct_eq(wanted).into()) {
         return None;
     }
+    control.refuse_admin();
     let error = "this needs the relay's admin_token: send the header Authorization: Bearer TOKEN";
     Some((StatusCode::UNAUTHORIZED, error.to_owned()))
 }

@@ -63,6 +63,18 @@ pub const THOUSANDTHS: f64 = 1e3;
 pub const CATALOGUE: &[Entry] = &[
     gauge("ackline_build_info", "Always 1; the labels say which build runs."),
     gauge("ackline_clients", "Sessions open now."),
+    gauge(
+        "ackline_sessions",
+        "Sessions open now, by version of the protocol.",
+    ),
+    gauge(
+        "ackline_insecure",
+        "1 where whoever asks is let in without a token, else 0.",
+    ),
+    counter(
+        "ackline_admin_refused_total",
+        "Requests to the admin address that did not show its token.",
+    ),
     gauge("ackline_draining", "1 while the relay drains, else 0."),
     counter("ackline_sessions_opened_total", "Sessions opened."),
     counter("ackline_sessions_closed_total", "Sessions closed, by reason."),
@@ -80,7 +92,7 @@ pub const CATALOGUE: &[Entry] = &[
     ),
     counter(
         "ackline_handshakes_refused_total",
-        "Handshakes denied after a valid cookie, by reason.",
+        "Handshakes denied after a valid cookie, by reason; those of a host with sessions enough count as limited.",
     ),
     counter(
         "ackline_handshakes_limited_total",

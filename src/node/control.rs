@@ -1,7 +1,7 @@
 //! What the handle and the admin share of a running relay.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -9,6 +9,7 @@ use crossbeam::channel::Sender;
 use tokio::sync::oneshot;
 
 use super::directory::Directory;
+use super::loggate::LogGate;
 use super::metrics::RelayMetrics;
 use super::roster::{RosterPage, RosterQuery};
 use super::settings::{PartialSettings, RelaySettings};
@@ -32,6 +33,8 @@ pub struct Control {
     pub metrics: Arc<RelayMetrics>,
     /// Who is where.
     pub directory: Arc<Directory>,
+    /// What is said of those whom the admin refuses.
+    pub strangers: Mutex<LogGate>,
     /// To each shard, in order.
     pub shards: Vec<(Sender<RosterQuery>, Waker)>,
 }
@@ -57,6 +60,18 @@ impl Control {
 
     fn wake(&self) {
         self.shards.iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    /// Counts a request to the admin that did not show its token, and says so now and then.
+    pub fn refuse_admin(&self) {
+        self.metrics.refuse_admin();
+        let mut gate = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(held_back) = gate.pass(monotonic_us(), "admin") {
+            tracing::warn!(
+                "the admin refuses who does not show the admin_token: {} since the last line",
+                held_back + 1
+            );
+        }
     }
 
     /// The metrics as text.

@@ -24,7 +24,7 @@ use super::metrics::IngestMetrics;
 use super::players::Caller;
 use super::shelf::Shelf;
 use super::status::RelayStatus;
-use super::tls::{self, Line, UpstreamTrust};
+use super::tls::{self, Line, UpstreamTrust, is_tls_alert};
 use crate::backoff::Backoff;
 use crate::limits::{UPSTREAM_BACKOFF_US, UPSTREAM_CONNECT_US, UPSTREAM_SILENCE_US};
 use crate::net::clock::monotonic_us;
@@ -73,6 +73,21 @@ enum Waited<T> {
     Done(T),
     TimeUp,
     Stopped,
+}
+
+/// Why a connection is no more. `is_silent`: the origin never said anything, over a plain connection.
+fn lost(place: &str, error: &io::Error, is_silent: bool) -> String {
+    let hint = if is_silent {
+        " before it said anything (if it speaks TLS, give upstream_ca_file)"
+    } else {
+        ""
+    };
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            format!("the upstream {place} closed the connection{hint}; it is tried again")
+        }
+        _ => format!("the upstream {place} is lost{hint}: {error}; it is tried again"),
+    }
 }
 
 /// How an attempt at one address ended.
@@ -203,7 +218,7 @@ impl Ingest {
             Ok(line) => line,
             Err(ended) => return ended,
         };
-        let (ticks, since_us) = (self.subscriber.counts().ticks, monotonic_us());
+        let (before, since_us) = (self.subscriber.counts(), monotonic_us());
         let ended = self.connected(name, line).await;
         self.subscriber.disconnected(&mut self.events);
         self.take_events();
@@ -212,12 +227,16 @@ impl Ingest {
         self.metrics.tell(self.intake.counts());
         match ended {
             Waited::Stopped => return Ended::Stopped,
-            Waited::Done(Err(error)) => self.trouble(&match error.kind() {
-                io::ErrorKind::UnexpectedEof => {
-                    format!("the upstream {place} closed the connection; it is tried again")
-                }
-                _ => format!("the upstream {place} is lost: {error}; it is tried again"),
-            }),
+            Waited::Done(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                let text = format!(
+                    "the upstream {place} speaks TLS, and this relay speaks plainly: give upstream_ca_file; it is tried again"
+                );
+                self.failed(Connect::Unbelieved, &text);
+            }
+            Waited::Done(Err(error)) => {
+                let is_silent = messages(&self.subscriber.counts()) == messages(&before);
+                self.trouble(&lost(&place, &error, is_silent && self.trust.is_none()));
+            }
             Waited::Done(Ok(())) => {}
             Waited::TimeUp => {
                 let seconds = self.patience_us as f64 / 1e6;
@@ -228,7 +247,7 @@ impl Ingest {
         }
         // One that breaks again and again after its first tick is not begun anew without a growing pause.
         let lasted = monotonic_us().saturating_sub(since_us) >= UPSTREAM_BACKOFF_US.1;
-        if lasted && self.subscriber.counts().ticks > ticks {
+        if lasted && self.subscriber.counts().ticks > before.ticks {
             Ended::Worked
         } else {
             Ended::Failed
@@ -315,6 +334,9 @@ impl Ingest {
                 Waited::Done(Err(error)) => return Waited::Done(Err(error)),
                 Waited::TimeUp => return Waited::TimeUp,
                 Waited::Stopped => return Waited::Stopped,
+            }
+            if !known && self.trust.is_none() && is_tls_alert(&self.buffer) {
+                return Waited::Done(Err(io::ErrorKind::InvalidData.into()));
             }
             let before = self.subscriber.counts();
             self.subscriber.receive(&self.buffer, &mut self.events);

@@ -53,7 +53,7 @@ pub enum Connect {
     ConnectionRefused,
     /// Nothing came back in time.
     Unanswered,
-    /// It showed no certificate that is believed under its name, or speaks no TLS.
+    /// It showed no certificate that is believed under its name, or one of the two ends speaks TLS and the other does not.
     Unbelieved,
     /// It was an origin, and one of the two sides refused the other.
     Refused,

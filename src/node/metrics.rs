@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use metrics::{Gauge, counter, gauge, histogram, with_local_recorder};
+use metrics::{Counter, Gauge, counter, gauge, histogram, with_local_recorder};
 
 use super::catalogue::{self, MICROS, NANOS, THOUSANDTHS};
 use super::intake::{Connect, IngestCounts, REFUSAL_WORDS};
@@ -25,6 +25,7 @@ use crate::token::TokenRefusal;
 use crate::window::send::RestartReason;
 use crate::wire::handshake::Denial;
 use crate::wire::payload::CloseReason;
+use crate::wire::version::Versions;
 
 /// Rate tiers of `staleness_seconds{tier}`: the divisor of the base tick (SPEC CTL5).
 pub const TIERS: [&str; 3] = ["1", "2", "4"];
@@ -32,6 +33,8 @@ pub const TIERS: [&str; 3] = ["1", "2", "4"];
 /// What one shard feeds.
 pub struct ShardMetrics {
     clients: Part,
+    /// By version, from the lowest that is spoken.
+    versions: Vec<Part>,
     control_backlog: Part,
     arena: Option<(Gauge, Gauge)>,
     opened: Rising,
@@ -95,6 +98,9 @@ impl ShardMetrics {
         let index = shard.to_string();
         ShardMetrics {
             clients: Part::new(gauge!("ackline_clients")),
+            versions: (Versions::SPOKEN.lowest()..=Versions::SPOKEN.highest())
+                .map(|version| Part::new(gauge!("ackline_sessions", "version" => version.to_string())))
+                .collect(),
             control_backlog: Part::new(gauge!("ackline_control_backlog_messages")),
             // Every shard keeps the same frames; the first tells of them.
             arena: (shard == 0).then(|| (gauge!("ackline_arena_frames"), gauge!("ackline_arena_bytes"))),
@@ -236,6 +242,13 @@ impl ShardMetrics {
         self.tell_core(counters);
         self.tell_histograms(counters);
         self.tell_loop(looped);
+    }
+
+    /// Tells the open sessions by version of the protocol, from the lowest that is spoken.
+    pub fn tell_versions(&mut self, open: &[usize]) {
+        for (part, count) in self.versions.iter_mut().zip(open) {
+            part.tell(*count as u64);
+        }
     }
 
     /// Tells how far the shard is behind, and what the egress cap leaves of every rate, in thousandths.
@@ -393,7 +406,9 @@ fn with_cpu_seconds(text: &str, cpu_ns: u64) -> String {
 pub struct RelayMetrics {
     recorder: RelayRecorder,
     process: metrics_process::Collector,
+    admin_refused: Counter,
     connected: Gauge,
+    insecure: Gauge,
     draining: Gauge,
     lag: Gauge,
 }
@@ -404,23 +419,28 @@ impl RelayMetrics {
     pub fn new(shards: usize) -> (Arc<RelayMetrics>, Vec<ShardMetrics>, IngestMetrics) {
         let recorder = RelayRecorder::new(catalogue::bounds_of);
         let process = metrics_process::Collector::default();
-        let (by_shard, ingest, [connected, draining, lag]) = with_local_recorder(&recorder, || {
-            catalogue::describe();
-            process.describe();
-            gauge!("ackline_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
-            let by_shard = (0..shards).map(ShardMetrics::new).collect();
-            let gauges = [
-                gauge!("ackline_upstream_connected"),
-                gauge!("ackline_draining"),
-                gauge!("ackline_upstream_lag_seconds"),
-            ];
-            (by_shard, IngestMetrics::new(), gauges)
-        });
+        let (by_shard, ingest, [connected, insecure, draining, lag], admin_refused) =
+            with_local_recorder(&recorder, || {
+                catalogue::describe();
+                process.describe();
+                gauge!("ackline_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+                let by_shard = (0..shards).map(ShardMetrics::new).collect();
+                let gauges = [
+                    gauge!("ackline_upstream_connected"),
+                    gauge!("ackline_insecure"),
+                    gauge!("ackline_draining"),
+                    gauge!("ackline_upstream_lag_seconds"),
+                ];
+                let admin_refused = counter!("ackline_admin_refused_total");
+                (by_shard, IngestMetrics::new(), gauges, admin_refused)
+            });
         (
             Arc::new(RelayMetrics {
                 recorder,
                 process,
+                admin_refused,
                 connected,
+                insecure,
                 draining,
                 lag,
             }),
@@ -429,11 +449,17 @@ impl RelayMetrics {
         )
     }
 
+    /// Counts a request to the admin that did not show its token.
+    pub fn refuse_admin(&self) {
+        self.admin_refused.increment(1);
+    }
+
     /// Everything as Prometheus text.
     #[must_use]
     pub fn render(&self, status: &RelayStatus, now_us: u64) -> String {
         let flag = |flag: &AtomicBool| if flag.load(Ordering::Relaxed) { 1.0 } else { 0.0 };
         self.connected.set(flag(&status.connected));
+        self.insecure.set(flag(&status.insecure));
         self.draining.set(flag(&status.draining));
         let lag_us = match status.last_tick_us.load(Ordering::Relaxed) {
             0 => 0,

@@ -9,6 +9,7 @@ use super::random::random;
 use super::small_file::{self, Pipes};
 use crate::net::clock::unix_s;
 use crate::state::view::View;
+use crate::token::key::is_key;
 use crate::token::{ConnectToken, Grant, Secret, TokenKey, TokenKeys};
 
 /// What the keys that tokens are sealed with are in.
@@ -55,18 +56,30 @@ impl Minter {
         Ok(TokenKey::new(1, random()?))
     }
 
+    /// The keys of a key file.
+    ///
+    /// # Errors
+    /// In words that name the file, and the line; or that what was given is a key itself, which is not repeated.
+    pub fn keys_of(file: &Path, pipes: Pipes) -> Result<TokenKeys, String> {
+        if is_key(&file.to_string_lossy()) {
+            return Err(
+                "what is given is a key, or part of one, and not the name of a file (it is secret, and not shown): put the line into a file and name that".to_owned(),
+            );
+        }
+        let name = file.display();
+        let text = small_file::read_text(file, KEY_FILE, pipes)
+            .map_err(|fault| format!("{name} is no key file: {fault}"))?;
+        TokenKeys::parse(&text).map_err(|fault| format!("{name}, {fault}"))
+    }
+
     /// The key that a key file says is minted with: its first.
     ///
     /// # Errors
     /// When it cannot be read or holds no keys.
     pub fn key_of(file: &Path) -> anyhow::Result<TokenKey> {
-        let name = file.display();
-        let text = small_file::read_text(file, KEY_FILE, Pipes::Awaited)
-            .map_err(|fault| anyhow::anyhow!("{name} is no key file: {fault}"))?;
-        let keys = TokenKeys::parse(&text).with_context(|| format!("{name} is no key file"))?;
-        keys.minting()
-            .cloned()
-            .with_context(|| format!("{name} holds no key"))
+        let keys = Minter::keys_of(file, Pipes::Awaited).map_err(anyhow::Error::msg)?;
+        let key = keys.minting().cloned();
+        key.with_context(|| format!("{} holds no key", file.display()))
     }
 
     /// A token for the player `client`, good from now on.

@@ -23,7 +23,6 @@ pub mod origin;
 pub mod outbox;
 mod page;
 pub mod players;
-mod porter;
 pub mod post;
 pub mod pressure;
 pub mod random;
@@ -43,8 +42,11 @@ pub mod source;
 pub mod spelling;
 pub mod status;
 mod subscription;
+pub mod supervisor;
 pub mod tally;
 pub mod tls;
+pub mod turned_away;
+mod visitors;
 
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,8 @@
 //! > [`shutdown`](RelayHandle::shutdown) ends the threads. Several relays run in one process: nothing is global.
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,13 +22,13 @@ use super::ingest::Ingest;
 use super::intake::Intake;
 use super::metrics::{IngestMetrics, RelayMetrics, ShardMetrics};
 use super::players::{Caller, PlayerLine};
-use super::porter;
 use super::post::Post;
 use super::random::random;
 use super::settings::RelaySettings;
 use super::shard::{ShardLinks, ShardLoop};
 use super::shelf::Shelf;
 use super::status::RelayStatus;
+use super::visitors::Visitors;
 use crate::net::clock::{monotonic_ns, monotonic_us, unix_s};
 use crate::net::socket::{ShardSocket, SocketOptions};
 use crate::net::waker::Waker;
@@ -106,6 +106,7 @@ impl RelayHandle {
         };
 
         let status = Arc::new(RelayStatus::new(settings.shards, monotonic_us()));
+        status.insecure.store(settings.is_insecure(), Ordering::Relaxed);
         let (metrics, shard_metrics, ingest_metrics) = RelayMetrics::new(settings.shards);
         let wakers: Vec<Waker> = sockets.iter().map(|_| Waker::new()).collect::<Result<_, _>>()?;
         let shelf = Arc::new(Shelf::new(wakers.clone()));
@@ -121,7 +122,13 @@ impl RelayHandle {
             audience: settings.audience.clone(),
             addresses: settings.public_addresses.clone(),
         };
-        let gate = gate.map(|keys| Arc::new(Gate::new(keys, whereabouts, unix_s)));
+        // Keys of no file were made by this process: no relay had them before.
+        let began_s = if settings.token_keys_file.is_empty() {
+            0
+        } else {
+            unix_s()
+        };
+        let gate = gate.map(|keys| Arc::new(Gate::new(keys, whereabouts, began_s, unix_s)));
         let mut builder = Builder {
             settings,
             status,
@@ -172,6 +179,18 @@ impl RelayHandle {
     #[must_use]
     pub fn wait_ready(&self, timeout: Duration) -> bool {
         wait_until(timeout, || self.is_ready())
+    }
+
+    /// True while every shard's loop turns.
+    #[must_use]
+    pub fn turns(&self) -> bool {
+        self.control.status.stalled_shard(monotonic_us()).is_none()
+    }
+
+    /// How it is doing, in one line.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        self.control.status.sentence(monotonic_us())
     }
 
     /// What it has used so far.
@@ -325,6 +344,7 @@ impl Builder {
             metrics,
             directory,
             shards: queries,
+            strangers: Mutex::default(),
         }))
     }
 
@@ -340,7 +360,8 @@ impl Builder {
             sessions_max: self.settings.sessions_max.div_ceil(self.settings.shards),
             budget: self.settings.budget(),
             gate: self.gate.clone(),
-            versions: Versions::SPOKEN,
+            versions: Versions::between(self.settings.protocol_min, u16::MAX)
+                .context("protocol_min is no version that is spoken")?,
             limits: ShardLimits {
                 limits: self.settings.limits,
                 shards: self.settings.shards,
@@ -383,7 +404,7 @@ impl Builder {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         runtime.spawn(ingest.run(seed));
         let router = admin::router(Arc::clone(control));
-        runtime.spawn(porter::serve(listener, router));
+        runtime.spawn(async move { axum::serve(Visitors::new(listener), router).await });
         let metrics = Arc::clone(&control.metrics);
         runtime.spawn(async move {
             let mut due = tokio::time::interval(UPKEEP);

@@ -4,7 +4,6 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::limits::SESSIONS_PAGE_MAX;
-use crate::relay::arena::Arena;
 use crate::relay::interest::Interest;
 use crate::relay::session::Session;
 use crate::relay::shard::Shard;
@@ -39,6 +38,12 @@ pub struct SessionView {
     pub connection: String,
     pub shard: usize,
     pub remote: String,
+    /// The player's number at the backend, as its token says; 0 for nobody in particular, and in insecure mode.
+    pub client: u64,
+    /// The version of the protocol it speaks.
+    pub protocol: u16,
+    /// Bytes a second it may be sent: what its token grants, the relay's own bound at most.
+    pub budget_bytes_per_s: u64,
     pub age_s: f64,
     /// Time since the client was heard last.
     pub silent_ms: u64,
@@ -78,7 +83,6 @@ pub struct SessionView {
 impl RosterQuery {
     /// Answers from a shard's sessions.
     pub fn answer(self, shard: &Shard, index: usize, now_us: u64) {
-        let arena = shard.arena();
         let asked = |session: &&Session| self.connection.is_none_or(|asked| asked == session.connection);
         let total = shard.sessions().filter(asked).count();
         let views = shard
@@ -86,7 +90,7 @@ impl RosterQuery {
             .filter(asked)
             .skip(self.skip)
             .take(self.limit.min(SESSIONS_PAGE_MAX))
-            .map(|session| view(session, arena, index, now_us))
+            .map(|session| view(session, shard, index, now_us))
             .collect();
         // Whoever asked may have given up.
         let _ = self.reply.send(RosterPage { total, views });
@@ -94,16 +98,19 @@ impl RosterQuery {
 }
 
 #[allow(clippy::cast_precision_loss)] // Times and shares for people.
-fn view(session: &Session, arena: &Arena, shard: usize, now_us: u64) -> SessionView {
+fn view(session: &Session, of: &Shard, shard: usize, now_us: u64) -> SessionView {
     let window = &session.window;
     // Without an interest a session sees the whole world, and owns nobody.
     let interest = session.interest.as_deref();
     let seen = interest.map_or(View::WHOLE, Interest::view);
-    let age = |tick: crate::sequence::Tick| arena.newest().and_then(|newest| tick.age_at(newest.tick));
+    let age = |tick: crate::sequence::Tick| of.arena().newest().and_then(|newest| tick.age_at(newest.tick));
     SessionView {
         connection: format!("{:016x}", session.connection),
         shard,
         remote: session.path.remote.to_string(),
+        client: session.client,
+        protocol: session.agreed.version,
+        budget_bytes_per_s: session.budget(of.budget()).bytes_per_s,
         age_s: now_us.saturating_sub(session.created_us) as f64 / 1e6,
         silent_ms: now_us.saturating_sub(session.heard_us) / 1000,
         confirmed: session.confirmed,

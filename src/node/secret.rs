@@ -63,10 +63,44 @@ impl Serialize for SecretText {
     }
 }
 
+/// A command line as it is shown to people: the values of flags whose names end in `token`, all of which are secrets, are
+/// masked, as `--x VALUE` and as `--x=VALUE`.
+pub fn shown_line(words: impl Iterator<Item = String>) -> String {
+    let is_secret = |flag: &str| flag.starts_with("--") && flag.ends_with("token");
+    let mut follows = false;
+    let words = words.map(|word| {
+        if core::mem::take(&mut follows) {
+            return SET.to_owned();
+        }
+        match word.split_once('=') {
+            Some((flag, _)) if is_secret(flag) => format!("{flag}={SET}"),
+            _ => {
+                follows = is_secret(&word);
+                word
+            }
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    /// What a report keeps of the command has its flags, and no secret.
+    #[test]
+    fn a_command_line_is_shown_without_secrets() {
+        let line = "ackline bench --admin-token hunter2 --truth-token=hunter2 --token --hunter2 --token= --seed 3 \
+                    --token-keys-file token.keys --threshold latency_p99<20ms";
+        assert_eq!(
+            shown_line(line.split(' ').filter(|word| !word.is_empty()).map(str::to_owned)),
+            "ackline bench --admin-token (set) --truth-token=(set) --token (set) --token=(set) --seed 3 \
+             --token-keys-file token.keys --threshold latency_p99<20ms"
+        );
+        let last = ["x", "--token"].map(str::to_owned);
+        assert_eq!(shown_line(last.into_iter()), "x --token");
+    }
 
     /// Whatever is made of a secret to be looked at has nothing of it.
     #[test]

@@ -19,26 +19,33 @@ use crate::relay::budget::Budget;
 use crate::state::tiers::TierSettings;
 use crate::state::view::View;
 use crate::token::TokenKeys;
+use crate::wire::version::Versions;
 
 mod admission;
 mod bounds;
 mod partial;
+mod place;
+mod shown;
 mod tokens;
 mod view;
 
+pub use admission::in_words;
 pub(crate) use bounds::BUDGET_BYTES_PER_S;
 pub use partial::PartialSettings;
+use place::OutOfBounds;
+pub use place::{Places, SettingsError};
 
 /// Addresses in `upstream`.
 const UPSTREAMS_MAX: usize = 16;
 
 /// Every key of a file.
-pub const KEYS: [&str; 36] = [
+pub const KEYS: [&str; 37] = [
     "listen",
     "token_keys_file",
     "audience",
     "public_addresses",
     "insecure",
+    "protocol_min",
     "challenges_per_s",
     "challenges_per_host_per_s",
     "handshakes_per_host_per_s",
@@ -96,8 +103,10 @@ pub struct RelaySettings {
     pub audience: String,
     /// Addresses under which clients know the relay: a token must name one of them. Empty: any will do.
     pub public_addresses: Vec<SocketAddr>,
-    /// Whoever asks is let in, without a token.
-    pub insecure: bool,
+    /// Whoever asks is let in, without a token; where nothing is said, on loopback without keys.
+    pub insecure: Option<bool>,
+    /// The lowest version of the protocol that clients may speak.
+    pub protocol_min: u16,
     /// What strangers and clients may make the relay do.
     pub limits: Limits,
     /// HTTP address for operators; port 0 for any free port.
@@ -144,6 +153,8 @@ pub struct RelaySettings {
     pub log: String,
     /// The form of log lines.
     pub log_format: LogFormat,
+    /// Where each of these was given.
+    pub places: Places,
 }
 
 impl Default for RelaySettings {
@@ -154,7 +165,8 @@ impl Default for RelaySettings {
             token_keys: None,
             audience: String::new(),
             public_addresses: Vec::new(),
-            insecure: false,
+            insecure: None,
+            protocol_min: Versions::SPOKEN.lowest(),
             limits: admission::DEFAULT,
             admin: SocketAddr::from(([127, 0, 0, 1], 8000)),
             admin_token: SecretText::default(),
@@ -178,25 +190,9 @@ impl Default for RelaySettings {
             drain_deadline_s: 10,
             log: "info".to_owned(),
             log_format: LogFormat::Human,
+            places: Places::default(),
         }
     }
-}
-
-/// A refused setting: where it was given, and what is wrong with it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {fault}")]
-pub struct SettingsError {
-    /// The file and line, or the flag.
-    pub place: String,
-    /// What is wrong, the bound and the way out.
-    pub fault: String,
-}
-
-/// A setting outside its bounds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct OutOfBounds {
-    key: &'static str,
-    fault: String,
 }
 
 impl RelaySettings {
@@ -271,25 +267,43 @@ impl RelaySettings {
         file: Option<&Path>,
         pipes: Pipes,
     ) -> Result<RelaySettings, SettingsError> {
+        let Some(file) = file else {
+            return RelaySettings::of(flags, None, pipes);
+        };
+        let name = file.display().to_string();
+        let text = small_file::read_text(file, "a TOML file", pipes).map_err(|fault| SettingsError {
+            place: name.clone(),
+            fault: format!("this is no configuration: {fault}"),
+        })?;
+        RelaySettings::of(flags, Some((&name, &text)), pipes)
+    }
+
+    /// The same of a file's name and text.
+    fn of(
+        flags: &PartialSettings,
+        file: Option<(&str, &str)>,
+        pipes: Pipes,
+    ) -> Result<RelaySettings, SettingsError> {
         let mut settings = RelaySettings::default();
-        if let Some(file) = file {
-            let name = file.display().to_string();
-            let text = small_file::read_text(file, "a TOML file", pipes).map_err(|fault| SettingsError {
-                place: name.clone(),
-                fault: format!("this is no configuration: {fault}"),
-            })?;
-            PartialSettings::parse(&name, &text)?
+        let mut places = Places::default();
+        if let Some((name, text)) = file {
+            let given = PartialSettings::parse(name, text)?;
+            places.note_file(&given, name, text);
+            given
                 .apply(&mut settings)
-                .map_err(|error| error.in_file(&name, &text))?;
-            settings.check().map_err(|error| error.in_file(&name, &text))?;
+                .and_then(|()| settings.check())
+                .map_err(|error| error.at(&places))?;
         }
-        flags.apply(&mut settings).map_err(OutOfBounds::of_flag)?;
-        settings.check().map_err(OutOfBounds::of_flag)?;
-        settings.read_keys(pipes).map_err(OutOfBounds::of_flag)?;
-        settings.read_trust(pipes).map_err(OutOfBounds::of_flag)?;
-        settings.read_tokens(pipes).map_err(OutOfBounds::of_flag)?;
-        settings.check().map_err(OutOfBounds::of_flag)?;
-        Ok(settings)
+        places.note_flags(flags);
+        flags
+            .apply(&mut settings)
+            .and_then(|()| settings.check())
+            .and_then(|()| settings.read_keys(pipes))
+            .and_then(|()| settings.read_trust(pipes))
+            .and_then(|()| settings.read_tokens(pipes))
+            .and_then(|()| settings.check())
+            .map_err(|error| error.at(&places))?;
+        Ok(RelaySettings { places, ..settings })
     }
 
     /// Checks every bound.
@@ -297,7 +311,7 @@ impl RelaySettings {
     /// # Errors
     /// The first setting outside its bounds.
     pub fn validate(&self) -> Result<(), SettingsError> {
-        self.check().map_err(OutOfBounds::of_flag)
+        self.check().map_err(|error| error.at(&self.places))
     }
 
     fn check(&self) -> Result<(), OutOfBounds> {
@@ -356,6 +370,7 @@ impl RelaySettings {
             self.admin_token.expose().len(),
             0..=UPSTREAM_TOKEN_MAX,
         )?;
+        within("protocol_min", self.protocol_min, bounds::PROTOCOL_MIN)?;
         self.check_identity()?;
         admission::check(&self.limits)?;
         within("addresses in upstream", self.upstream.len(), 1..=UPSTREAMS_MAX)?;
@@ -382,130 +397,6 @@ impl RelaySettings {
         }
         Ok(())
     }
-
-    /// The settings as a file that can be loaded again; a secret is a comment in it.
-    ///
-    /// # Errors
-    /// None in practice: every setting is a number or a text.
-    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
-        let mut text = toml::to_string(&PartialSettings {
-            upstream_token: None,
-            admin_token: None,
-            ..self.shown()
-        })?;
-        for (key, secret, file) in [
-            ("admin_token", &self.admin_token, &self.admin_token_file),
-            ("upstream_token", &self.upstream_token, &self.upstream_token_file),
-        ] {
-            let variable = key.to_uppercase();
-            text.push_str(&match (secret.is_empty(), file.is_empty()) {
-                (true, _) => format!("# {key} = \"\"\n"),
-                (false, true) => {
-                    format!("# {key} is set, and is not shown: put it here, or into ACKLINE_{variable}\n")
-                }
-                (false, false) => format!("# {key} is what {key}_file holds\n"),
-            });
-        }
-        Ok(text)
-    }
-
-    /// The keys in which `other` differs.
-    #[must_use]
-    pub fn changed(&self, other: &RelaySettings) -> Vec<&'static str> {
-        let differs = [
-            self.listen != other.listen,
-            self.token_keys_file != other.token_keys_file || self.token_keys != other.token_keys,
-            self.audience != other.audience,
-            self.public_addresses != other.public_addresses,
-            self.insecure != other.insecure,
-            self.limits.challenges_per_s != other.limits.challenges_per_s,
-            self.limits.challenges_per_host_per_s != other.limits.challenges_per_host_per_s,
-            self.limits.handshakes_per_host_per_s != other.limits.handshakes_per_host_per_s,
-            self.limits.handshakes_per_prefix_per_s != other.limits.handshakes_per_prefix_per_s,
-            self.limits.sessions_per_host != other.limits.sessions_per_host,
-            self.limits.sessions_unheard != other.limits.sessions_unheard,
-            self.limits.up_datagrams_per_s != other.limits.up_datagrams_per_s,
-            self.limits.up_bytes_per_s != other.limits.up_bytes_per_s,
-            self.limits.malformed != other.limits.malformed,
-            self.limits.loopback != other.limits.loopback,
-            self.admin != other.admin,
-            tokens::given(&self.admin_token, &self.admin_token_file)
-                != tokens::given(&other.admin_token, &other.admin_token_file),
-            tokens::filed(&self.admin_token, &self.admin_token_file)
-                != tokens::filed(&other.admin_token, &other.admin_token_file),
-            self.upstream != other.upstream,
-            self.upstream_ca_file != other.upstream_ca_file || self.upstream_trust != other.upstream_trust,
-            tokens::given(&self.upstream_token, &self.upstream_token_file)
-                != tokens::given(&other.upstream_token, &other.upstream_token_file),
-            tokens::filed(&self.upstream_token, &self.upstream_token_file)
-                != tokens::filed(&other.upstream_token, &other.upstream_token_file),
-            self.shards != other.shards,
-            self.sessions_max != other.sessions_max,
-            self.budget_bytes_per_s != other.budget_bytes_per_s,
-            self.budget_burst_bytes != other.budget_burst_bytes,
-            self.egress_bytes_per_s != other.egress_bytes_per_s,
-            self.view != other.view,
-            self.tier_cell_m != other.tier_cell_m,
-            self.tier_dense != other.tier_dense,
-            self.tier_crowded != other.tier_crowded,
-            self.receive_buffer_bytes != other.receive_buffer_bytes,
-            self.send_buffer_bytes != other.send_buffer_bytes,
-            self.drain_deadline_s != other.drain_deadline_s,
-            self.log != other.log,
-            self.log_format != other.log_format,
-        ];
-        let keys = KEYS.into_iter().zip(differs);
-        keys.filter_map(|(key, differs)| differs.then_some(key)).collect()
-    }
-
-    /// Every setting as it is shown to people: secrets masked.
-    #[must_use]
-    pub fn shown(&self) -> PartialSettings {
-        PartialSettings {
-            listen: Some(self.listen),
-            token_keys_file: Some(self.token_keys_file.clone()),
-            audience: Some(self.audience.clone()),
-            public_addresses: Some(list(&self.public_addresses)),
-            insecure: Some(self.insecure),
-            challenges_per_s: Some(self.limits.challenges_per_s),
-            challenges_per_host_per_s: Some(self.limits.challenges_per_host_per_s),
-            handshakes_per_host_per_s: Some(self.limits.handshakes_per_host_per_s),
-            handshakes_per_prefix_per_s: Some(self.limits.handshakes_per_prefix_per_s),
-            sessions_per_host: Some(self.limits.sessions_per_host),
-            sessions_unheard_max: Some(self.limits.sessions_unheard),
-            up_datagrams_per_s: Some(self.limits.up_datagrams_per_s),
-            up_bytes_per_s: Some(self.limits.up_bytes_per_s),
-            malformed_max: Some(self.limits.malformed),
-            limit_loopback: Some(self.limits.loopback),
-            admin: Some(self.admin),
-            admin_token: tokens::given(&self.admin_token, &self.admin_token_file).cloned(),
-            admin_token_file: Some(self.admin_token_file.clone()),
-            upstream: Some(self.upstream.join(",")),
-            upstream_ca_file: Some(self.upstream_ca_file.clone()),
-            upstream_token: tokens::given(&self.upstream_token, &self.upstream_token_file).cloned(),
-            upstream_token_file: Some(self.upstream_token_file.clone()),
-            shards: Some(self.shards),
-            sessions_max: Some(self.sessions_max),
-            budget_bytes_per_s: Some(self.budget_bytes_per_s),
-            budget_burst_bytes: Some(self.budget_burst_bytes),
-            egress_bytes_per_s: Some(self.egress_bytes_per_s),
-            view: Some(self.view),
-            tier_cell_m: Some(self.tier_cell_m),
-            tier_dense: Some(self.tier_dense),
-            tier_crowded: Some(self.tier_crowded),
-            receive_buffer_bytes: Some(self.receive_buffer_bytes),
-            send_buffer_bytes: Some(self.send_buffer_bytes),
-            drain_deadline_s: Some(self.drain_deadline_s),
-            log: Some(self.log.clone()),
-            log_format: Some(self.log_format),
-        }
-    }
-}
-
-/// Addresses as they are given.
-fn list(addresses: &[SocketAddr]) -> String {
-    let names: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    names.join(",")
 }
 
 fn within<T: PartialOrd + fmt::Display>(
@@ -522,29 +413,6 @@ fn within<T: PartialOrd + fmt::Display>(
         key: key.rsplit(' ').next().unwrap_or(key),
         fault,
     })
-}
-
-impl OutOfBounds {
-    fn in_file(self, name: &str, text: &str) -> SettingsError {
-        let is_key = |line: &str| line.split('=').next().is_some_and(|key| key.trim() == self.key);
-        let place = match text.lines().position(is_key) {
-            Some(line) => format!("{name}, line {}", line + 1),
-            None => name.to_owned(),
-        };
-        SettingsError {
-            place,
-            fault: self.fault,
-        }
-    }
-
-    fn of_flag(self) -> SettingsError {
-        let flag = self.key.replace('_', "-");
-        let variable = self.key.to_uppercase();
-        SettingsError {
-            place: format!("--{flag} or ACKLINE_{variable}"),
-            fault: self.fault,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use super::roster::RosterQuery;
 use super::shelf::{Shelf, Shelved};
 use super::status::RelayStatus;
 use super::tally::LoopCounters;
+use super::turned_away::TurnedAway;
 use crate::limits::{BATCH_DATAGRAMS, EXPORT_EVERY_US, LETTERS_MAX, RECEIVE_BATCHES_PER_TURN, SHARD_WAIT_US};
 use crate::net::batch::ReceiveBatch;
 use crate::net::clock::{monotonic_ns, monotonic_us, thread_cpu_ns};
@@ -72,6 +73,7 @@ pub struct ShardLoop {
     directives: u64,
     looped: LoopCounters,
     pressure: Pressure,
+    turned_away: TurnedAway,
     draining: bool,
     timers_due_us: u64,
     export_due_us: u64,
@@ -98,6 +100,7 @@ impl ShardLoop {
             directives: 0,
             looped: LoopCounters::default(),
             pressure: Pressure::default(),
+            turned_away: TurnedAway::default(),
             draining: false,
             timers_due_us: 0,
             export_due_us: 0,
@@ -245,6 +248,8 @@ impl ShardLoop {
             self.shard.dismiss(CloseReason::Idle, monotonic_us());
         }
         self.directives = last.directives();
+        // The oldest has waited longest: a shard that stood still is as late as that, though it sends the newest alone.
+        let waits_since_us = first.taken_us;
         (self.newest, self.taken_us) = (Some(last.frame.tick), last.taken_us);
         self.looped.lapped += u64::from(lapped);
         let behind = self.shard.unserved();
@@ -260,7 +265,7 @@ impl ShardLoop {
         let now_us = monotonic_us();
         self.looped
             .lateness
-            .observe(now_us, now_us.saturating_sub(self.taken_us));
+            .observe(now_us, now_us.saturating_sub(waits_since_us));
     }
 
     /// Serves the newest frame until everybody has it, or a newer one has come.
@@ -301,11 +306,18 @@ impl ShardLoop {
         if let Some(sentence) = self.pressure.complaint(now_us, self.index) {
             tracing::warn!("{sentence}");
         }
+        if let Some(sentence) = self
+            .turned_away
+            .sentence(now_us, self.index, self.shard.counters())
+        {
+            tracing::warn!("{sentence}");
+        }
         self.looped.bytes = self.outbox.bytes();
         self.looped.kernel_drops = self.socket.kernel_drops().unwrap_or(0);
         self.looped.lateness.age(now_us);
         let (open, arena) = (self.shard.open(), self.shard.arena());
         let arena = (arena.frames(), arena.bytes());
+        self.links.metrics.tell_versions(self.shard.open_by_version());
         let (level, share) = (self.shard.overload_level(), self.shard.egress_share_thousandths());
         self.links.metrics.tell_pressure(level, share);
         self.links

@@ -17,6 +17,8 @@ pub struct RelayStatus {
     pub connected: AtomicBool,
     /// A frame of a keyframe is on the shelf; never false again.
     pub has_world: AtomicBool,
+    /// Whoever asks is let in, without a token.
+    pub insecure: AtomicBool,
     /// Nobody new is admitted.
     pub draining: AtomicBool,
     /// The threads are to end.
@@ -61,6 +63,7 @@ impl RelayStatus {
         RelayStatus {
             connected: AtomicBool::new(false),
             has_world: AtomicBool::new(false),
+            insecure: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             last_tick_us: AtomicU64::new(0),
@@ -112,6 +115,22 @@ impl RelayStatus {
             let turned_us = shard.turned_us.load(Ordering::Relaxed);
             now_us.saturating_sub(turned_us) > SHARD_STALLED_US
         })
+    }
+
+    /// The state in one line, for whoever supervises the process.
+    #[must_use]
+    pub fn sentence(&self, now_us: u64) -> String {
+        if let Some(shard) = self.stalled_shard(now_us) {
+            return format!("shard {shard} has not turned for five seconds");
+        }
+        let clients = self.sessions();
+        let reasons = self.unready();
+        let state = match reasons.as_slice() {
+            [] if self.connected.load(Ordering::Relaxed) => "serving".to_owned(),
+            [] => "serving the last state, the upstream is away".to_owned(),
+            reasons => reasons.join("; "),
+        };
+        format!("{state}; {clients} clients")
     }
 
     /// Sessions open in all shards.
@@ -168,10 +187,20 @@ mod tests {
         assert_eq!(status.troubles().len(), 2, "and what is wrong is told still");
         status.connected.store(true, Ordering::Relaxed);
         assert!(status.troubles().is_empty());
+        status.connected.store(false, Ordering::Relaxed);
         status.draining.store(true, Ordering::Relaxed);
         assert_eq!(status.unready(), ["the relay is draining"]);
         assert!(!status.is_ready());
+        assert_eq!(status.sentence(0), "the relay is draining; 0 clients");
+        status.draining.store(false, Ordering::Relaxed);
+        assert_eq!(
+            status.sentence(0),
+            "serving the last state, the upstream is away; 0 clients"
+        );
+        status.connected.store(true, Ordering::Relaxed);
+        assert_eq!(status.sentence(0), "serving; 0 clients");
         let now_us = SHARD_STALLED_US + 10;
+        assert_eq!(status.sentence(now_us), "shard 0 has not turned for five seconds");
         assert_eq!(status.stalled_shard(now_us), Some(0));
         status.shards[0].turned_us.store(now_us, Ordering::Relaxed);
         assert_eq!(status.stalled_shard(now_us), Some(1));

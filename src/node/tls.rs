@@ -107,6 +107,12 @@ impl UpstreamTrust {
     }
 }
 
+/// Whether the first bytes of an answer to a plain greeting are those of an end that speaks TLS: an alert, major version 3.
+#[must_use]
+pub fn is_tls_alert(first: &[u8]) -> bool {
+    matches!(first, [0x15, 0x03, ..])
+}
+
 /// How an origin proves itself to its relays.
 #[derive(Clone)]
 pub struct OriginIdentity {

@@ -26,7 +26,10 @@
 )]
 
 use crate::delta::quote::{Quote, Sight, Target};
-use crate::limits::{LAG_AGE_US, LAG_AHEAD_US, LAG_FRAMES, TIER_MAX};
+use crate::limits::{
+    LAG_AGE_LEAST_US, LAG_FRAMES_MAX, LAG_WAYS_US, PLAYBACK_AHEAD_US, PLAYBACK_DELAY_MAX_US,
+    PLAYBACK_REANCHOR_US, TIER_MAX,
+};
 use crate::state::entity::Entity;
 use crate::state::frame::Frame;
 use crate::state::schema::Schema;
@@ -47,7 +50,7 @@ mod tests;
 pub struct LagSettings {
     /// What this origin's stream is called in quotes; it tells its players in a message. 0 where it tells nothing.
     pub stream: u32,
-    /// Ticks kept, at least 2.
+    /// Ticks kept, at least 2: those of [`age_most_us`](LagSettings::age_most_us) and two more, or what is older is refused.
     pub frames: usize,
     /// The oldest picture that is believed, microseconds.
     pub age_most_us: u64,
@@ -58,15 +61,25 @@ pub struct LagSettings {
 }
 
 impl LagSettings {
-    /// Those for a schema: a client extrapolates [`LAG_AHEAD_US`], or as long as the slowest rate tier waits (SPEC CTL5).
+    /// Those for a schema of period T, so that no picture of an honest playback is refused, at 1 tick in 10 seconds or 1,000 a
+    /// second.
+    ///
+    /// - Age: the delay at its most, max(2T, 0.25 s), as far behind its target as a playback plays or stays frozen, 0.5 s, the
+    ///   ways, 0.2 s, and T until the tick that takes the input (SPEC PLY1, PLY5); 1 s at the least.
+    /// - Ticks: as many as that age has, and the one on either side of it, at most [`LAG_FRAMES_MAX`].
+    /// - An entity is extrapolated by [`PLAYBACK_AHEAD_US`], or as long as the slowest rate tier waits (SPEC CTL5).
     #[must_use]
     pub fn of_schema(schema: &Schema) -> LagSettings {
+        let period_us = u64::from(schema.tick_period_us).max(1);
+        let delay_us = PLAYBACK_DELAY_MAX_US.max(period_us * 2);
+        let age_us = (delay_us + PLAYBACK_REANCHOR_US + LAG_WAYS_US + period_us).max(LAG_AGE_LEAST_US);
+        let frames = usize::try_from(age_us.div_ceil(period_us) + 2).unwrap_or(LAG_FRAMES_MAX);
         LagSettings {
             stream: 0,
-            frames: LAG_FRAMES,
-            age_most_us: LAG_AGE_US,
-            ahead_most_us: LAG_AHEAD_US,
-            extrapolation_most_us: LAG_AHEAD_US.max(u64::from(schema.tick_period_us) << TIER_MAX),
+            frames: frames.min(LAG_FRAMES_MAX),
+            age_most_us: age_us,
+            ahead_most_us: PLAYBACK_AHEAD_US,
+            extrapolation_most_us: PLAYBACK_AHEAD_US.max(period_us << TIER_MAX),
         }
     }
 }
@@ -201,7 +214,8 @@ impl LagCheck {
     }
 
     /// Whether a view can have been ready: every query-critical entity of `view`, which is the game's own choice of what the
-    /// player sees, must have had a valid pose at `r_us`, or not have been there (SPEC ENT7).
+    /// player sees, must have had a valid pose at `r_us`, or not have been there (SPEC ENT7). Before its first observation a life
+    /// is not there: a playback draws it from then on.
     ///
     /// # Errors
     /// The first that had none, and why.
@@ -213,6 +227,7 @@ impl LagCheck {
         for entity in view {
             match self.rewind(entity, r_us) {
                 Ok(_) | Err(LagRefusal::NotBorn | LagRefusal::Gone) => {}
+                Err(LagRefusal::NoObservation) if !self.history.observed_by(entity, r_us) => {}
                 Err(why) if self.history.is_critical(entity) => return Err((entity, why)),
                 Err(_) => {}
             }

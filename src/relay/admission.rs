@@ -1,7 +1,7 @@
 //! What strangers, and clients, may make a shard do (THREATS 2, 15 to 17).
 //!
-//! > [`Admission::challenge`] before a cookie goes out, [`Admission::handshake`] once one came back; [`Census`] counts the
-//! > sessions of an address over all shards.
+//! > [`Admission::challenge`] before a cookie goes out, [`Admission::open_token`] once one came back, [`Admission::handshake`]
+//! > once its token was found good; [`Census`] counts the sessions of an address over all shards.
 //!
 //! A *host* is an IPv4 address, or an IPv6 /64: that is what one machine may choose its address from. A *prefix* is a /24 or a
 //! /48: the longest that the internet routes, and so the least that one owner has; many players behind one carrier's address
@@ -22,7 +22,10 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
 use super::throttle::{Bucket, Pass, Rate, Throttle};
-use crate::limits::{CROWD_PER_S, HOSTS_THROTTLED_MAX, LIMIT_BURST, LIMIT_BURST_LEAST};
+use crate::limits::{
+    CROWD_PER_S, HOSTS_THROTTLED_MAX, LIMIT_BURST, LIMIT_BURST_LEAST, REFUSED_PER_HOST_PER_S,
+    TOKENS_OPENED_PER_S, TOKENS_RESERVED_PER_S,
+};
 
 /// Limits of one shard or of a whole relay. 0 is no limit, everywhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,11 +109,13 @@ pub enum Limited {
     Sessions,
     /// The session that was never heard for the longest made room for another.
     Unheard,
+    /// Tokens enough were opened, and that host has shown some that were refused.
+    Tokens,
 }
 
 impl Limited {
     /// Every reason.
-    pub const ALL: [Limited; 8] = [
+    pub const ALL: [Limited; 9] = [
         Limited::Challenges,
         Limited::ChallengesOfHost,
         Limited::ChallengesCrowded,
@@ -119,6 +124,7 @@ impl Limited {
         Limited::Crowded,
         Limited::Sessions,
         Limited::Unheard,
+        Limited::Tokens,
     ];
 
     /// The word used in metrics.
@@ -133,6 +139,7 @@ impl Limited {
             Limited::Crowded => "crowded",
             Limited::Sessions => "sessions",
             Limited::Unheard => "unheard",
+            Limited::Tokens => "tokens",
         }
     }
 }
@@ -145,16 +152,21 @@ pub struct Admission {
     replies: Throttle,
     hosts: Throttle,
     prefixes: Throttle,
+    /// Tokens opened, and of those the ones of hosts that show good ones while others show bad ones.
+    opened: [Bucket; 2],
+    opened_rates: [Rate; 2],
+    /// Hosts whose tokens were refused.
+    refused: Throttle,
 }
 
 impl Admission {
     /// A shard's share of `limits`, which are those of a relay of so many shards. `secrets` are random.
     #[must_use]
-    pub fn new(limits: Limits, shards: usize, secrets: [[u8; 16]; 3]) -> Admission {
+    pub fn new(limits: Limits, shards: usize, secrets: [[u8; 16]; 4]) -> Admission {
         let shards = shards.max(1) as u64;
         let share = |per_s: u64| Rate::new(per_s, 2, LIMIT_BURST).shared_by(shards, LIMIT_BURST_LEAST);
         let crowd = Rate::new(CROWD_PER_S, 1, 1).shared_by(shards, 1);
-        let [first, second, third] = secrets;
+        let [first, second, third, fourth] = secrets;
         let throttle = |per_s: u64, secret| Throttle::new(share(per_s), crowd, HOSTS_THROTTLED_MAX, secret);
         Admission {
             total: Bucket::default(),
@@ -162,6 +174,10 @@ impl Admission {
             replies: throttle(limits.challenges_per_host_per_s, first),
             hosts: throttle(limits.handshakes_per_host_per_s, second),
             prefixes: throttle(limits.handshakes_per_prefix_per_s, third),
+            opened: [Bucket::default(); 2],
+            opened_rates: [TOKENS_OPENED_PER_S, TOKENS_RESERVED_PER_S]
+                .map(|per_s| Rate::new(per_s, 1, 1).shared_by(shards, 1)),
+            refused: throttle(REFUSED_PER_HOST_PER_S, fourth),
             limits,
         }
     }
@@ -185,7 +201,30 @@ impl Admission {
         Ok(())
     }
 
-    /// Whether a session may begin at `ip`, which has proven that it receives there.
+    /// Whether the token that `ip` shows, which has proven that it receives there, may be opened: that is what costs. Whoever
+    /// shows bad ones spends what all have, and then no more of it, and never the rates of those who show good ones.
+    ///
+    /// # Errors
+    /// [`Limited::Tokens`].
+    pub fn open_token(&mut self, now_us: u64, ip: IpAddr) -> Result<(), Limited> {
+        let [all, reserve] = &mut self.opened;
+        let [all_rate, reserve_rate] = self.opened_rates;
+        if all.take(all_rate, now_us, 1) {
+            return Ok(());
+        }
+        match !self.refused.is_spent(now_us, host_of(ip)) && reserve.take(reserve_rate, now_us, 1) {
+            true => Ok(()),
+            false => Err(Limited::Tokens),
+        }
+    }
+
+    /// A token that `ip` showed was refused.
+    pub fn note_refused(&mut self, now_us: u64, ip: IpAddr) {
+        self.refused.take(now_us, host_of(ip));
+    }
+
+    /// Whether a session may begin at `ip`, which has proven that it receives there and shown a token that
+    /// is good: whoever has none spends nobody's rates.
     ///
     /// # Errors
     /// [`Limited`].
@@ -282,7 +321,7 @@ mod tests {
     };
 
     fn admission() -> Admission {
-        Admission::new(LIMITS, 1, [[1; 16], [2; 16], [3; 16]])
+        Admission::new(LIMITS, 1, [[1; 16], [2; 16], [3; 16], [4; 16]])
     }
 
     fn v4(number: u32) -> IpAddr {
@@ -336,6 +375,40 @@ mod tests {
             Ok(()),
             "its cookie is good"
         );
+    }
+
+    /// THREATS 15: bad tokens spend what opening tokens may cost, and no rate of whoever shows a good one; hosts that show none
+    /// that are refused have a reserve.
+    #[test]
+    fn threats_15_bad_tokens_spend_no_neighbours_rate() {
+        let mut admission = admission();
+        let (bad, good) = (v4(0xC000_0201), v4(0xC000_0202));
+        let (mut opened, mut limited) = (0, 0);
+        for number in 0..100_000u64 {
+            match admission.open_token(number * 10, bad) {
+                Ok(()) => {
+                    opened += 1;
+                    admission.note_refused(number * 10, bad);
+                }
+                Err(reason) => {
+                    assert_eq!(reason, Limited::Tokens);
+                    limited += 1;
+                }
+            }
+            if number % 1_000 == 0 {
+                assert_eq!(admission.open_token(number * 10, good), Ok(()));
+                assert_eq!(
+                    admission.handshake(number * 10, good),
+                    Ok(()),
+                    "a second's worth is its own"
+                );
+            }
+        }
+        assert!(
+            (15_000..=21_000).contains(&opened),
+            "{opened} in a second, and a burst"
+        );
+        assert_eq!(opened + limited, 100_000);
     }
 
     /// THREATS 15: many hosts of one prefix share its rate, and other prefixes have theirs.

@@ -6,7 +6,7 @@
 //!
 //! What gets lost is not answered with more: by half of the measured loss, up to a quarter, the rate is lowered.
 
-use crate::limits::{DATAGRAM_MAX, UNCONFIRMED_BYTES};
+use crate::limits::{DATAGRAM_MAX, UNCONFIRMED_BYTES, UNCONFIRMED_HALVINGS_MAX};
 
 /// Bytes a second and bytes at once that one session may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +46,22 @@ pub struct Purse {
     filled_us: u64,
     opened: bool,
     burst_given: bool,
+    /// Halvings of what comes before the first word.
+    halvings: u32,
 }
 
 const MICROS: i64 = 1_000_000;
 
 impl Purse {
+    /// The purse of a session whose token was claimed so often before: what it has before its client is heard is halved each time.
+    #[must_use]
+    pub fn of_claim(claims_before: u32) -> Purse {
+        Purse {
+            halvings: claims_before.min(UNCONFIRMED_HALVINGS_MAX),
+            ..Purse::default()
+        }
+    }
+
     /// Fills the purse for the time since it was filled last. A client that was not heard yet has
     /// [`UNCONFIRMED_BYTES`], once; the rest of the burst comes with its first word. `share_thousandths`: what the relay's
     /// egress cap leaves of the rate.
@@ -63,7 +74,7 @@ impl Purse {
         share_thousandths: u16,
     ) {
         let micros = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX).saturating_mul(MICROS);
-        let first = micros(UNCONFIRMED_BYTES.min(budget.burst_bytes));
+        let first = micros((UNCONFIRMED_BYTES >> self.halvings).min(budget.burst_bytes));
         let burst = micros(budget.burst_bytes);
         if !self.opened {
             (self.opened, self.micros) = (true, first);

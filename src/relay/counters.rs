@@ -427,7 +427,7 @@ const _: () = assert!(REJECTED_MAX <= 64);
 const _: () = {
     // `as usize` on these enums indexes their counters: the lists are in order of declaration.
     assert!(DatagramRefusal::ALL.len() == DatagramRefusal::UpLimit as usize + 1);
-    assert!(Limited::ALL.len() == Limited::Unheard as usize + 1);
+    assert!(Limited::ALL.len() == Limited::Tokens as usize + 1);
     assert!(PathChallenge::ALL.len() == PathChallenge::Unmatched as usize + 1);
     assert!(Withheld::ALL.len() == Withheld::Moving as usize + 1);
 };

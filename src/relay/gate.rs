@@ -1,18 +1,19 @@
 //! Who is let in, where tokens are asked for: one gate for all shards of a relay.
 //!
-//! > [`admit`](Gate::admit) opens a token, asks whether it is for this relay, and claims it; [`confirm`](Gate::confirm) when the
-//! > session's client was heard. Both are called after the cookie was found right, never before.
+//! > [`open`](Gate::open) a token and ask whether it is good here, [`claim`](Gate::claim) it for a session,
+//! > [`confirm`](Gate::confirm) when the session's client was heard, [`leave`](Gate::leave) when it ends. All after the cookie was
+//! > found right, never before.
 //!
 //! Invariants: keys change as a whole, and sessions do not notice; a token that was claimed is claimed at every shard.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{PoisonError, RwLock};
 
 use super::residents::Residents;
 use crate::state::player::ClientId;
-use crate::token::history::{Claim, TokenHistory};
+use crate::token::history::TokenHistory;
 use crate::token::{self, Grant, TokenId, TokenKeys, TokenRefusal};
 
 /// What a relay knows of itself that a token must name.
@@ -41,17 +42,27 @@ pub struct Admitted {
     pub id: TokenId,
     /// What it grants.
     pub grant: Grant,
-    /// A session that was made of it before and never heard: it goes.
-    pub instead_of: Option<u64>,
+    /// How often the token was claimed before.
+    pub claims_before: u32,
+    /// The session's place in the order of all.
+    pub order: u64,
+}
+
+/// A token that is good here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    id: TokenId,
+    grant: Grant,
 }
 
 impl Gate {
-    /// A gate that opens now. `unix_s`: seconds since 1970.
+    /// A gate that opened at `began_s`, by the clock `unix_s`: seconds since 1970. `began_s` is 0 where no relay had these keys
+    /// before.
     #[must_use]
-    pub fn new(keys: TokenKeys, whereabouts: Whereabouts, unix_s: fn() -> u64) -> Gate {
+    pub fn new(keys: TokenKeys, whereabouts: Whereabouts, began_s: u64, unix_s: fn() -> u64) -> Gate {
         Gate {
             keys: RwLock::new(keys),
-            history: TokenHistory::new(unix_s()),
+            history: TokenHistory::new(began_s),
             whereabouts,
             residents: Residents::default(),
             unix_s,
@@ -63,11 +74,11 @@ impl Gate {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
-    /// Takes a token for the session `connection` of a client at `by`.
+    /// Opens a token and asks whether it is good here. Nothing is claimed.
     ///
     /// # Errors
     /// [`TokenRefusal`].
-    pub fn admit(&self, sealed: &[u8], by: IpAddr, connection: u64) -> Result<Admitted, TokenRefusal> {
+    pub fn open(&self, sealed: &[u8]) -> Result<Opened, TokenRefusal> {
         let now_s = (self.unix_s)();
         let (id, grant) = {
             let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
@@ -78,25 +89,51 @@ impl Gate {
         if grant.audience != *audience || !is_here {
             return Err(TokenRefusal::Elsewhere);
         }
+        match self.history.is_used(&id) {
+            true => Err(TokenRefusal::Used),
+            false => Ok(Opened { id, grant }),
+        }
+    }
+
+    /// Claims a token for the session `connection`.
+    ///
+    /// # Errors
+    /// [`TokenRefusal`].
+    pub fn claim(&self, opened: Opened, connection: u64) -> Result<Admitted, TokenRefusal> {
+        let Opened { id, grant } = opened;
         let (issued_s, expires_s) = (grant.issued_s, grant.expires_s);
         let claim = self
             .history
-            .claim(now_s, id, issued_s, expires_s, by, connection)?;
-        let instead_of = match claim {
-            Claim::Fresh => None,
-            Claim::Again(before) => Some(before),
-        };
+            .claim((self.unix_s)(), id, issued_s, expires_s, connection)?;
+        if let Some(oldest) = claim.instead_of {
+            self.residents.dismiss(oldest);
+        }
         Ok(Admitted {
             id,
             grant,
-            instead_of,
+            claims_before: claim.before,
+            order: self.residents.order(),
         })
     }
 
-    /// The client of an admitted token was heard: it is the session of its player now.
-    pub fn confirm(&self, id: &TokenId, player: ClientId, connection: u64) {
-        self.history.confirm(id);
-        self.residents.settle(player, connection);
+    /// The client of an admitted token's session was heard for the first time. True when the session is the token's; then it is
+    /// the player's too, and others go.
+    pub fn confirm(&self, id: &TokenId, player: ClientId, connection: u64, order: u64) -> bool {
+        let is_first = self
+            .history
+            .confirm(id, connection, |rival| self.residents.dismiss(rival));
+        if is_first {
+            self.residents.settle(player, connection, order);
+        }
+        is_first
+    }
+
+    /// A session ended.
+    pub fn leave(&self, id: &TokenId, player: ClientId, connection: u64, confirmed: bool) {
+        match confirmed {
+            true => self.residents.leave(player, connection),
+            false => self.history.withdraw(id, connection),
+        }
     }
 
     /// Which session is a player's.

@@ -13,6 +13,7 @@ pub mod arena;
 pub mod bodies;
 pub mod budget;
 pub mod choice;
+pub mod claims;
 pub mod compose;
 pub mod counters;
 pub mod egress;

@@ -8,11 +8,11 @@
 use std::sync::Arc;
 
 use crate::delta::message::Message;
-use crate::limits::{STREAM_MESSAGES_MAX, WINDOW_SLOTS};
+use crate::limits::{STREAM_MESSAGES_MAX, WELCOMES_LEAST, WELCOMES_MAX, WINDOW_SLOTS};
 use crate::sequence::Tick;
 use crate::state::digest::Digest;
 use crate::state::player::PlayerEvent;
-use crate::token::{Grant, TokenId};
+use crate::token::TokenId;
 use crate::window::WindowLimits;
 use crate::window::send::{Dropped, RestartReason, SendWindow, WindowReport};
 use crate::wire::bytes::{ByteReader, ReadError};
@@ -27,7 +27,9 @@ use crate::wire::version::Agreed;
 use super::arena::Arena;
 use super::bodies::Contents;
 use super::budget::{Budget, Purse};
+use super::claims::Claims;
 use super::counters::Counters;
+use super::gate::Admitted;
 use super::inputs::Inputs;
 use super::interest::Interest;
 use super::outbox::Path;
@@ -58,6 +60,10 @@ pub struct Session {
     pub roaming: Roaming,
     /// The token it came with; `None` in insecure mode.
     pub token: Option<TokenId>,
+    /// Its place in the order in which sessions were opened.
+    pub order: u64,
+    /// How often its token was claimed before it.
+    claims_before: u32,
     /// The player's number at the backend, as its token says; 0 in insecure mode.
     pub client: u64,
     /// Bytes a second that its token allows; no bound of its own without.
@@ -146,7 +152,7 @@ pub struct Session {
     commit_us: Option<u64>,
     restart_wanted: Option<RestartReason>,
     asked: bool,
-    rejected: [u32; 64],
+    claims: Claims,
 }
 
 /// What a new session begins with.
@@ -206,6 +212,8 @@ impl Session {
             upload: Upload::default(),
             roaming: Roaming::default(),
             token: None,
+            order: 0,
+            claims_before: 0,
             client: 0,
             rate_max: None,
             source: opening.path.remote,
@@ -252,19 +260,34 @@ impl Session {
             commit_us: None,
             restart_wanted: None,
             asked: false,
-            rejected: [0; 64],
+            claims: Claims::default(),
         }
     }
 
     /// Takes what its token grants.
-    pub fn admit(&mut self, id: TokenId, grant: &Grant) {
-        self.token = Some(id);
+    pub fn admit(&mut self, admitted: &Admitted) {
+        let Admitted {
+            id,
+            grant,
+            claims_before,
+            order,
+        } = admitted;
+        self.token = Some(*id);
+        (self.order, self.claims_before) = (*order, *claims_before);
+        self.purse = Purse::of_claim(*claims_before);
         self.client = grant.client;
         self.rate_max = grant.budget_bytes_per_s.map(u64::from);
         if let Some(view) = grant.view {
             self.interest = None;
             self.begin_view(view);
         }
+    }
+
+    /// Welcomes that it may be sent before its client is heard: fewer for each session that was made of its token before, so that
+    /// copies of one Response bring little (THREATS 9).
+    #[must_use]
+    pub fn welcomes_max(&self) -> u32 {
+        (WELCOMES_MAX >> self.claims_before.min(31)).max(WELCOMES_LEAST)
     }
 
     /// What it may be sent, where the relay's own bound is `budget`.
@@ -348,13 +371,9 @@ impl Session {
         self.take_loss(report, counters);
         self.stream.acknowledge(report.next_message);
         self.requests.clone_from(&report.requests);
-        for (code, total) in &report.rejected {
-            let Some(known) = self.rejected.get_mut(usize::from(*code)) else {
-                continue;
-            };
-            counters.rejected_by_clients[usize::from(*code)] += u64::from(total.saturating_sub(*known));
-            *known = (*known).max(*total);
-        }
+        let sent = self.sealer.next_number();
+        self.claims
+            .take(&report.rejected, sent, &mut counters.rejected_by_clients);
         self.take_window(now_us, report, arena, counters);
     }
 

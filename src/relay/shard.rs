@@ -138,6 +138,8 @@ pub struct Shard {
     sessions: Vec<Option<Box<Session>>>,
     free: Vec<usize>,
     open: usize,
+    /// The same by version of the protocol, from the lowest that is spoken.
+    by_version: [usize; Versions::SPOKEN.count()],
     by_source: HashMap<(SocketAddr, [u8; 16]), usize>,
     tour: Tour,
     draining: bool,
@@ -145,6 +147,8 @@ pub struct Shard {
     counters: Counters,
     changes: Vec<SessionChange>,
     player_events: Vec<PlayerEvent>,
+    /// Places of sessions that were never heard and are to go; empty but while they go.
+    unsettled: Vec<usize>,
     overload: Overload,
     /// Sessions that frames came too early for, since the last look.
     missed: usize,
@@ -165,7 +169,7 @@ impl Shard {
     pub fn new(settings: ShardSettings) -> Shard {
         let mut entropy = Entropy::new(&settings.seed);
         let ShardLimits { limits, shards, .. } = &settings.limits;
-        let secrets = [(); 3].map(|()| entropy.bytes());
+        let secrets = [(); 4].map(|()| entropy.bytes());
         Shard {
             cookies: CookieKey::new(&settings.cookie_secret),
             limits: limits.of_shard(*shards),
@@ -182,6 +186,7 @@ impl Shard {
             sessions: Vec::new(),
             free: Vec::new(),
             open: 0,
+            by_version: [0; Versions::SPOKEN.count()],
             by_source: HashMap::new(),
             tour: Tour::default(),
             draining: false,
@@ -189,6 +194,7 @@ impl Shard {
             counters: Counters::default(),
             changes: Vec::new(),
             player_events: Vec::new(),
+            unsettled: Vec::new(),
             overload: Overload::default(),
             missed: 0,
             fresh: false,
@@ -199,6 +205,30 @@ impl Shard {
     #[must_use]
     pub fn open(&self) -> usize {
         self.open
+    }
+
+    /// The same by version of the protocol, from the lowest of [`Versions::SPOKEN`].
+    #[must_use]
+    pub fn open_by_version(&self) -> &[usize] {
+        &self.by_version
+    }
+
+    /// Counts a session of a version that came, or went.
+    fn count_version(&mut self, version: u16, has_come: bool) {
+        let index = usize::from(version.saturating_sub(Versions::SPOKEN.lowest()));
+        if let Some(count) = self.by_version.get_mut(index) {
+            *count = if has_come {
+                *count + 1
+            } else {
+                count.saturating_sub(1)
+            };
+        }
+    }
+
+    /// What one session may be sent where nothing of its own says less.
+    #[must_use]
+    pub fn budget(&self) -> Budget {
+        self.settings.budget
     }
 
     /// What was counted.
@@ -318,14 +348,15 @@ impl Shard {
             return;
         };
         self.by_source.remove(&(session.source, session.client_nonce));
-        if let Some(gate) = &self.settings.gate {
-            gate.residents().leave(session.client, session.connection);
+        if let (Some(gate), Some(id)) = (&self.settings.gate, &session.token) {
+            gate.leave(id, session.client, session.connection, session.confirmed);
         }
         self.unheard_open -= usize::from(!session.confirmed);
         let ShardLimits { limits, census, .. } = &self.settings.limits;
         census.leave(limits, session.source.ip());
         self.free.push(place);
         self.open -= 1;
+        self.count_version(session.agreed.version, false);
         self.counters.close(reason);
         self.changes
             .push(SessionChange::Closed(session.connection, reason));
@@ -383,18 +414,25 @@ impl Shard {
 
     /// Sessions whose player has a newer one are told so and let go (THREATS 18).
     fn dismiss_replaced(&mut self, now_us: u64) {
-        let Some(gate) = &self.settings.gate else { return };
-        let (sessions, own) = (&mut self.sessions, self.settings.index);
+        let Some(gate) = self.settings.gate.clone() else {
+            return;
+        };
+        let own = self.settings.index;
         let is_own = |connection| Shard::of_connection(connection) == own;
         gate.residents().take_replaced(is_own, |connection| {
             let place = usize::try_from(connection & ((1 << PLACE_BITS) - 1)).unwrap_or(usize::MAX);
-            if let Some(Some(session)) = sessions.get_mut(place)
-                && session.connection == connection
-            {
-                let farewell = (CloseReason::Replaced, FAREWELLS, now_us);
-                session.closing.get_or_insert(farewell);
+            match self.sessions.get_mut(place) {
+                Some(Some(session)) if session.connection == connection && session.confirmed => {
+                    let farewell = (CloseReason::Replaced, FAREWELLS, now_us);
+                    session.closing.get_or_insert(farewell);
+                }
+                Some(Some(session)) if session.connection == connection => self.unsettled.push(place),
+                _ => {}
             }
         });
+        for place in core::mem::take(&mut self.unsettled) {
+            self.close(place, CloseReason::Replaced);
+        }
     }
 
     fn serve_place(&mut self, place: usize, now_us: u64, outbox: &mut impl Outbox) {

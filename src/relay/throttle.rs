@@ -152,6 +152,19 @@ impl Throttle {
         hasher.finish()
     }
 
+    /// True when one more of a key would find its own rate spent. Nothing is charged.
+    #[must_use]
+    pub fn is_spent(&self, now_us: u64, key: u128) -> bool {
+        let hash = self.hash(key);
+        let sets = (self.entries.len() / WAYS) as u64;
+        let Some(set) = hash.checked_rem(sets).and_then(|set| usize::try_from(set).ok()) else {
+            return false;
+        };
+        let ways = self.entries.get(set * WAYS..(set + 1) * WAYS).unwrap_or_default();
+        let known = ways.iter().find(|entry| entry.tag == hash | 1);
+        known.is_some_and(|entry| !entry.bucket.has_room(self.rate, now_us, 1))
+    }
+
     /// One more of a key.
     pub fn take(&mut self, now_us: u64, key: u128) -> Pass {
         let (rate, hash) = (self.rate, self.hash(key));

@@ -1,9 +1,10 @@
 //! The scene `arena`: players and bots of two teams in a walled square, with buildings, doors, pads, pickups, shots,
 //! deaths and revivals.
 //!
-//! A player gets an entity when it joins and loses it when it leaves; inputs are those of [`input`](super::input). Of
-//! several inputs in one tick each counts for its part of the tick, so nobody is faster for sending more; without any
-//! the last one holds for half a second. Views that are assigned carry the bits of the player's team and [`NEUTRAL`].
+//! A player gets an entity when it joins and loses it when it leaves; inputs are those of [`input`](super::input). Each is played
+//! for as long as it says, out of the time that has passed, so nobody is faster for sending more, and one counts as processed when
+//! it was played: a client that plays them at once is right. What time is left waits for the next input, a quarter of a second at
+//! most, and so do inputs; who is silent for half a second is moved as if it wanted nothing. Views that are assigned carry the bits of the player's team and [`NEUTRAL`].
 //!
 //! Invariant: a sample never leaves the schema's bounds, and an event names an entity that lives or died in its tick.
 
@@ -26,7 +27,6 @@ use self::walker::Walker;
 use super::SceneError;
 use super::census::Census;
 use super::draws::Draws;
-use super::input::Input;
 use super::roster::{InputCounts, PlayerKey, Roster};
 use crate::state::entity::Entity;
 use crate::state::player::{Directive, PlayerEvent};
@@ -63,8 +63,12 @@ pub const STATE: usize = 3;
 
 /// The longest step of the world.
 const STEP_US: u32 = 50_000;
-/// The last input of a silent player holds this long.
-const HELD_S: f64 = 0.5;
+/// A player that is silent for so long is moved without an input.
+const SILENT_S: f64 = 0.5;
+/// Time that waits for inputs at the most, and inputs that wait for time.
+const WAITING_S: f64 = 0.25;
+/// A player's clock may be so much faster than the scene's.
+const CLOCKS_DIFFER: f64 = 1.01;
 /// Shots of all together: what the stream of one session carries besides everything else.
 const SHOTS_PER_S: f64 = 80.0;
 /// Shots of one tick.
@@ -89,10 +93,10 @@ enum Mind {
     Bot(Brain),
     Player {
         key: PlayerKey,
-        /// Inputs of this tick.
-        inputs: Vec<Input>,
-        held: Input,
-        held_s: f64,
+        /// Time that no input was played for yet.
+        left_s: f64,
+        /// Since its last input.
+        silent_s: f64,
     },
 }
 
@@ -209,14 +213,14 @@ impl Arena {
         self.census.begin(self.tick);
         self.part(&mut sample);
         self.greet(&mut sample);
-        self.collect_inputs();
         if goes_on {
             let seconds = f64::from(period_us) / 1e6;
             self.shots_left = (self.shots_left + SHOTS_PER_S * seconds).min(SHOTS_TICK_MAX);
-            for step in 0..self.steps {
-                self.step(step, seconds / f64::from(self.steps), &mut sample);
+            for _ in 0..self.steps {
+                self.step(seconds / f64::from(self.steps), &mut sample);
             }
         }
+        self.pass_inputs();
         self.observe(&mut sample);
         self.tick += 1;
         sample
@@ -266,9 +270,8 @@ impl Arena {
             let team = u8::from(self.players[1] < self.players[0]);
             let mind = Mind::Player {
                 key,
-                inputs: Vec::new(),
-                held: Input::default(),
-                held_s: 0.0,
+                left_s: 0.0,
+                silent_s: 0.0,
             };
             let place = self.somewhere();
             let Some(seat) = self.begin(mind, team, place, sample) else {
@@ -289,10 +292,11 @@ impl Arena {
         }
     }
 
-    fn collect_inputs(&mut self) {
-        for seat in self.seats.iter_mut().flatten() {
-            if let Mind::Player { key, inputs, .. } = &mut seat.mind {
-                self.roster.take_inputs(*key, inputs);
+    /// Inputs that there will be no time for are passed over.
+    fn pass_inputs(&mut self) {
+        for seat in self.seats.iter().flatten() {
+            if let Mind::Player { key, .. } = &seat.mind {
+                self.roster.pass_inputs(*key, WAITING_S);
             }
         }
     }

@@ -109,11 +109,12 @@ impl Rehearsal {
                     ],
                     heading: Heading(draws.bits()),
                     buttons: draws.bits() as u8 & (FIRE | JUMP | STEALTH),
+                    ..Input::default()
                 }
                 .encode()
                 .to_vec();
                 if draws.one_in(10) {
-                    payload.truncate(draws.below(5));
+                    payload.truncate(draws.below(7));
                 } else if draws.one_in(10) {
                     payload[draws.below(5)] = draws.bits() as u8;
                 }

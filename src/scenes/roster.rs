@@ -1,7 +1,8 @@
 //! The players of a scene: who has joined, what they want, what they are to be told.
 //!
 //! Invariants: everything goes in the order in which it was heard, or by key, so a scene stays a function of what it
-//! heard; an input counts as processed whether it made sense or not, so that a client never repeats one for ever.
+//! heard; an input counts as processed when its scene takes it, whether it made sense or not, so that a client never repeats
+//! one for ever, and never before it is in the state that says so.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,7 +14,8 @@ use crate::state::view::View;
 
 /// Players of one scene, of all relays together; who comes above is not heard.
 pub const PLAYERS_MAX: usize = SUBSCRIBER_PLAYERS_MAX;
-/// Inputs of one player that wait for a tick; above, the newest replaces the one before.
+/// Inputs of one player that wait for a tick; above, the oldest goes. What made no sense or is lost waits for its turn too, as a
+/// number.
 pub const INPUTS_WAITING_MAX: usize = 64;
 
 /// A player, by the relay's subscription and the relay's number.
@@ -44,10 +46,23 @@ pub struct InputCounts {
 struct Player {
     /// What it sits in, as its scene counts; `None` until the scene has made room.
     seat: Option<usize>,
-    inputs: Vec<Input>,
+    /// Numbers that were heard, with what is to be played of each.
+    waiting: VecDeque<(u32, Option<Input>)>,
+    /// The newest number heard.
+    heard: u32,
+    /// The newest one taken.
     processed: u32,
     /// A number was processed that was not told yet.
     owed: bool,
+}
+
+impl Player {
+    /// Takes the oldest number that waits, and what is to be played of it.
+    fn take(&mut self) -> Option<Option<Input>> {
+        let (sequence, input) = self.waiting.pop_front()?;
+        (self.processed, self.owed) = (sequence, true);
+        Some(input)
+    }
 }
 
 /// The players.
@@ -82,7 +97,7 @@ impl Roster {
             PlayerEvent::InputsLost { first, count, .. } => {
                 self.counts.lost += u64::from(count);
                 let last = first.saturating_add(count.saturating_sub(1));
-                self.process(key, last);
+                self.wait(key, last, None);
             }
             PlayerEvent::Camera { .. } => {}
         }
@@ -116,31 +131,31 @@ impl Roster {
     }
 
     fn input(&mut self, key: PlayerKey, sequence: u32, payload: &[u8]) {
-        if !self.process(key, sequence) {
-            return;
-        }
-        let Some(input) = Input::decode(payload) else {
-            self.counts.malformed += 1;
-            return;
-        };
-        self.counts.taken += 1;
-        if let Some(player) = self.players.get_mut(&key) {
-            player.inputs.truncate(INPUTS_WAITING_MAX - 1);
-            player.inputs.push(input);
+        let input = Input::decode(payload);
+        if self.wait(key, sequence, input) {
+            let count = match input {
+                Some(_) => &mut self.counts.taken,
+                None => &mut self.counts.malformed,
+            };
+            *count += 1;
         }
     }
 
-    /// Notes that a number is in the state of the next tick; false when that is nothing new.
-    fn process(&mut self, key: PlayerKey, sequence: u32) -> bool {
+    /// A number waits for its turn; false when that is nothing new.
+    fn wait(&mut self, key: PlayerKey, sequence: u32, input: Option<Input>) -> bool {
         let Some(player) = self.players.get_mut(&key) else {
             self.counts.unknown += 1;
             return false;
         };
-        if sequence <= player.processed {
+        if sequence <= player.heard {
             self.counts.stale += 1;
             return false;
         }
-        (player.processed, player.owed) = (sequence, true);
+        player.heard = sequence;
+        if player.waiting.len() >= INPUTS_WAITING_MAX {
+            player.waiting.pop_front();
+        }
+        player.waiting.push_back((sequence, input));
         true
     }
 
@@ -174,7 +189,37 @@ impl Roster {
     pub fn take_inputs(&mut self, key: PlayerKey, inputs: &mut Vec<Input>) {
         inputs.clear();
         if let Some(player) = self.players.get_mut(&key) {
-            inputs.append(&mut player.inputs);
+            while let Some(input) = player.take() {
+                inputs.extend(input);
+            }
+        }
+    }
+
+    /// The oldest input of a player that waits, if it lasts no longer than `most_s`; what made no sense before it is passed.
+    pub fn take_input(&mut self, key: PlayerKey, most_s: f64) -> Option<Input> {
+        let player = self.players.get_mut(&key)?;
+        while let Some((_, input)) = player.waiting.front() {
+            if input.is_some_and(|input| input.seconds() > most_s) {
+                return None;
+            }
+            if let Some(input) = player.take().flatten() {
+                return Some(input);
+            }
+        }
+        None
+    }
+
+    /// Passes over the oldest inputs of a player until those that wait last no longer than `most_s`.
+    pub fn pass_inputs(&mut self, key: PlayerKey, most_s: f64) {
+        let Some(player) = self.players.get_mut(&key) else {
+            return;
+        };
+        let lasts = |(_, input): &(u32, Option<Input>)| input.map_or(0.0, |input| input.seconds());
+        let mut all_s: f64 = player.waiting.iter().map(lasts).sum();
+        while all_s > most_s
+            && let Some(input) = player.take()
+        {
+            all_s -= input.map_or(0.0, |input| input.seconds());
         }
     }
 
@@ -277,12 +322,40 @@ mod tests {
         };
         roster.hear(1, lost(7, 3));
         roster.hear(1, lost(u32::MAX, u32::MAX));
+        assert_eq!(processed(&mut roster), [], "not before it is its turn");
+        roster.take_inputs(KEY, &mut inputs);
         assert_eq!(processed(&mut roster), [(1, Order::Processed(u32::MAX))]);
         let counts = roster.counts();
         assert_eq!(
             (counts.taken, counts.malformed, counts.stale, counts.unknown),
             (3, 1, 2, 1)
         );
+    }
+
+    /// SPEC PRE2: an input counts as processed when it is played and not before; one that lasts longer than there is time for waits.
+    #[test]
+    fn pre2_an_input_is_processed_when_it_is_played() {
+        let mut roster = Roster::default();
+        roster.hear(1, PlayerEvent::Joined(7, 0));
+        let payload = Input::default().encode();
+        roster.hear(1, input(1, &payload));
+        roster.hear(1, input(2, &[9]));
+        roster.hear(1, input(3, &payload));
+        assert_eq!(roster.take_input(KEY, 0.049), None);
+        assert_eq!(processed(&mut roster), []);
+        assert_eq!(roster.take_input(KEY, 0.051), Some(Input::default()));
+        assert_eq!(processed(&mut roster), [(1, Order::Processed(1))]);
+        assert_eq!(roster.take_input(KEY, 0.0), None);
+        assert_eq!(
+            processed(&mut roster),
+            [(1, Order::Processed(2))],
+            "it was no input"
+        );
+        for sequence in 4..=10 {
+            roster.hear(1, input(sequence, &payload));
+        }
+        roster.pass_inputs(KEY, 0.12);
+        assert_eq!(processed(&mut roster), [(1, Order::Processed(8))], "two are left");
     }
 
     #[test]

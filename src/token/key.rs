@@ -51,9 +51,17 @@ pub enum KeyError {
         "line {0} is no key: write a number, a colon and 64 hexadecimal digits, as `ackline token key` prints them"
     )]
     Line(usize),
+    /// A line is a key of nothing but zeros, which anybody can guess.
+    #[error("line {0} is a key of zeros: take one that `ackline token key` prints")]
+    Zeros(usize),
     /// Two keys have one number.
     #[error("two keys have the number {0}: give each its own")]
     Twice(u32),
+    /// Two lines have one number.
+    #[error(
+        "lines {0} and {1} have keys of the same number: give each its own, with `ackline token key --next-after FILE`"
+    )]
+    Lines(usize, usize),
     /// None, or too many.
     #[error("there are {0} keys: give 1 to 8")]
     Count(usize),
@@ -87,8 +95,24 @@ impl TokenKeys {
     pub fn parse(text: &str) -> Result<TokenKeys, KeyError> {
         let lines = (1..).zip(text.lines().map(str::trim));
         let said = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-        let keys = said.map(|(number, line)| parse_key(line).ok_or(KeyError::Line(number)));
-        TokenKeys::new(keys.collect::<Result<_, _>>()?)
+        let mut keys: Vec<(usize, TokenKey)> = Vec::new();
+        for (number, line) in said {
+            let key = parse_key(line).ok_or(KeyError::Line(number))?;
+            if key.secret() == &[0; 32] {
+                return Err(KeyError::Zeros(number));
+            }
+            if let Some((other, _)) = keys.iter().find(|(_, other)| other.id == key.id) {
+                return Err(KeyError::Lines(*other, number));
+            }
+            keys.push((number, key));
+        }
+        TokenKeys::new(keys.into_iter().map(|(_, key)| key).collect())
+    }
+
+    /// The numbers of the keys, in their order: the first is minted with.
+    #[must_use]
+    pub fn numbers(&self) -> Vec<u32> {
+        self.0.iter().map(TokenKey::id).collect()
     }
 
     /// The key of a number.
@@ -109,6 +133,20 @@ fn parse_key(line: &str) -> Option<TokenKey> {
     let secret = from_hex(secret.trim())?;
     Some(TokenKey::new(id.trim().parse().ok()?, secret.try_into().ok()?))
 }
+
+/// Whether a text that should name something is a key, or the digits of one: whoever repeats it would tell it.
+#[must_use]
+pub fn is_key(text: &str) -> bool {
+    let text = text.trim();
+    let digits = match text.split_once(':') {
+        Some((number, digits)) if number.trim().parse::<u32>().is_ok() => digits.trim(),
+        _ => text,
+    };
+    digits.len() >= DIGITS_LEAST && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+}
+
+/// Digits from which on what is nothing else is taken for a key that was cut.
+const DIGITS_LEAST: usize = 24;
 
 /// Bytes as hexadecimal digits.
 pub(super) fn to_hex(bytes: &[u8]) -> String {
@@ -157,7 +195,8 @@ mod tests {
         let secret = "ab".repeat(32);
         for (text, error) in [
             (String::new(), KeyError::Count(0)),
-            (format!("7:{secret}\n7:{secret}"), KeyError::Twice(7)),
+            (format!("7:{secret}\n\n7:{secret}"), KeyError::Lines(1, 3)),
+            (format!("7:{secret}\n8:{}", "0".repeat(64)), KeyError::Zeros(2)),
             (format!("7:{secret}\n7;{secret}"), KeyError::Line(2)),
             (format!("x:{secret}"), KeyError::Line(1)),
             (format!("7:{secret}0"), KeyError::Line(1)),
@@ -168,6 +207,20 @@ mod tests {
         }
         let many = (0..9).map(|id| TokenKey::new(id, [0; 32])).collect();
         assert_eq!(TokenKeys::new(many), Err(KeyError::Count(9)));
+        let twins = vec![one.clone(), one.clone()];
+        assert_eq!(TokenKeys::new(twins), Err(KeyError::Twice(7)));
+        assert_eq!(keys.numbers(), [8, 7]);
+        for text in [one.to_line(), secret.clone(), format!(" 7: {} ", &secret[..40])] {
+            assert!(is_key(&text), "a key's text is not repeated");
+        }
+        for text in [
+            "token.keys",
+            "/etc/ackline/7:keys",
+            "cafe",
+            &format!("/keys/{secret}"),
+        ] {
+            assert!(!is_key(text), "{text}");
+        }
         assert!(
             !format!("{keys:?}").contains("171"),
             "THREATS: secrets are not shown"

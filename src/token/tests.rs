@@ -71,6 +71,37 @@ fn what_is_expired_or_of_an_unknown_key_is_refused() {
     assert_eq!(open(&keys(), 1_001, &[]), Err(TokenRefusal::Missing));
 }
 
+/// THREATS 11: whoever has the key can say when a token was minted; one that says what no minter would is refused, and so is one
+/// of a clock that is more than a minute ahead, which a relay could not tell from a used one after a restart.
+#[test]
+fn threats_11_when_a_token_was_minted_is_bounded() {
+    let said = |issued_s, expires_s, now_s| {
+        let grant = Grant {
+            issued_s,
+            expires_s,
+            ..grant()
+        };
+        let token = grant.seal(keys().minting().unwrap(), [4; 16]).unwrap();
+        open(&keys(), now_s, &token.sealed).map(|(_, grant)| grant.issued_s)
+    };
+    for issued_s in [0, 699, 1_000, 1_001, u64::MAX] {
+        assert_eq!(
+            said(issued_s, 1_000, 990),
+            Err(TokenRefusal::Malformed),
+            "{issued_s}"
+        );
+    }
+    assert_eq!(said(700, 1_000, 990), Ok(700));
+    assert_eq!(said(1_060, 1_360, 1_000), Ok(1_060));
+    assert_eq!(said(1_061, 1_360, 1_000), Err(TokenRefusal::FromTheFuture));
+    assert_eq!(
+        said(1_061, 1_361, 1_000),
+        Err(TokenRefusal::Expired),
+        "no cipher is asked"
+    );
+    assert_eq!(said(1_061, 1_360, 1_001), Ok(1_061));
+}
+
 /// THREATS: a bit flipped anywhere, a token cut anywhere: never opened.
 #[test]
 fn no_flipped_or_cut_token_is_opened() {

@@ -33,14 +33,20 @@ impl Versions {
 
     /// The lowest.
     #[must_use]
-    pub fn lowest(self) -> u16 {
+    pub const fn lowest(self) -> u16 {
         self.lowest
     }
 
     /// The highest.
     #[must_use]
-    pub fn highest(self) -> u16 {
+    pub const fn highest(self) -> u16 {
         self.highest
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn count(self) -> usize {
+        (self.highest - self.lowest) as usize + 1
     }
 
     /// True when this version is spoken.

@@ -17,7 +17,7 @@ use ackline::wire::handshake::{
     DOWN_HEADER_BYTES, DatagramKind, UP_HEADER_BYTES, WELCOME_HEADER_BYTES, WelcomeHeader,
     put_welcome_header, read_welcome_header,
 };
-use ackline::wire::payload::{INPUTS, PATH_ANSWER, REPORT};
+use ackline::wire::payload::{INPUTS, PADDING, PATH_ANSWER, REPORT};
 use ackline::wire::report::Report;
 use ackline::wire::seal::{Direction, INSECURE_TOKEN_KEY, Opener, Sealer, Secrets};
 use ackline::wire::stream::StreamReceiver;
@@ -322,7 +322,7 @@ impl<'a> Middle<'a> {
 
     /// Logs a report: what it lists, and what is held and was held back.
     fn note_report(&mut self, payload: &[u8]) {
-        assert_eq!(payload[0] & !(INPUTS | PATH_ANSWER), REPORT);
+        assert_eq!(payload[0] & !(INPUTS | PATH_ANSWER | PADDING), REPORT);
         let mut report = Report::default();
         report.decode_into(&mut ByteReader::new(&payload[1..])).unwrap();
         let listed = report.held.as_slice();

@@ -241,6 +241,21 @@ pub struct AttackReport {
     pub ok: bool,
 }
 
+impl AttackReport {
+    /// What came of it, in few words; what was not measured is not claimed.
+    #[must_use]
+    pub fn outcome(&self) -> &'static str {
+        let is_measured = self.bystanders.latency_ratio.is_some();
+        match (self.kept, self.ok, self.bystanders.lost > 0) {
+            (false, ..) => "FAILED, promise not kept",
+            (true, true, _) if is_measured => "ok",
+            (true, true, _) => "ok, bystanders' latency not measured",
+            (true, false, true) => "promise kept; bystanders lost",
+            (true, false, false) => "promise kept; bystanders' latency not met",
+        }
+    }
+}
+
 /// What bystanders saw of an attack, beside a run without one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bystanders {
@@ -270,7 +285,10 @@ impl Bystanders {
         Bystanders {
             clients: with.clients.requested,
             lost: with.clients.lost + with.clients.reconnects,
-            latency_ratio: with_p50.zip(without_p50).map(|(with, without)| with / without),
+            latency_ratio: with_p50
+                .zip(without_p50)
+                .map(|(with, without)| with / without)
+                .filter(|ratio| ratio.is_finite()),
             p50_ms: with_p50,
             p50_without_ms: without_p50,
             p99_ms: with.latency_ms.p99,
@@ -384,6 +402,34 @@ mod tests {
             Bystanders::default().are_well(Kind::Flood),
             "nothing was measured"
         );
+    }
+
+    /// A promise that was kept is said to be, whatever the host's load did to the bystanders; nothing is claimed of what was not
+    /// measured.
+    #[test]
+    fn what_came_of_an_attack_is_said_apart_from_the_bystanders() {
+        let told = |kept, ok, lost, latency_ratio| {
+            let bystanders = Bystanders {
+                lost,
+                latency_ratio,
+                ..Bystanders::default()
+            };
+            let report = AttackReport {
+                bystanders,
+                kept,
+                ok,
+                ..AttackReport::default()
+            };
+            report.outcome()
+        };
+        assert_eq!(told(true, true, 0, Some(1.0)), "ok");
+        assert_eq!(told(true, true, 0, None), "ok, bystanders' latency not measured");
+        assert_eq!(
+            told(true, false, 0, Some(9.0)),
+            "promise kept; bystanders' latency not met"
+        );
+        assert_eq!(told(true, false, 2, None), "promise kept; bystanders lost");
+        assert_eq!(told(false, false, 0, Some(9.0)), "FAILED, promise not kept");
     }
 
     #[test]

@@ -136,6 +136,17 @@ fn goodbye(knock: &Knock, welcome: &mut [u8]) -> Option<Vec<u8>> {
     Some(datagram)
 }
 
+/// How many were let in, and how soon: `ms` the half of them and 99 in 100.
+fn let_in_words(let_in: u64, out: u64, ms: Option<(f64, f64)>) -> String {
+    let knocked = let_in + out;
+    match ms {
+        Some((half, most)) => format!(
+            "{let_in} of {knocked} that knocked were let in, within {half:.0} ms the half of them and {most:.0} ms 99 in 100"
+        ),
+        None => format!("none of {knocked} that knocked were let in"),
+    }
+}
+
 /// See the module.
 pub(super) fn rush(field: &Field) -> anyhow::Result<Found> {
     let mut gun = Gun::new(field.relay)?;
@@ -168,17 +179,28 @@ pub(super) fn rush(field: &Field) -> anyhow::Result<Found> {
     crowd.took_us.sort_unstable();
     let let_in = crowd.took_us.len();
     let nth = |share: f64| crowd.took_us.get((let_in as f64 * share) as usize).copied();
-    let ms = |share| nth(share).map_or(f64::NAN, |us| us as f64 / 1e3);
+    let ms = |share| nth(share).map(|us| us as f64 / 1e3);
     let ratio = gun.bytes_out_per_byte_in();
     let share = let_in as f64 / (let_in as u64 + out).max(1) as f64;
     Ok(gun.found(
         format!(
-            "{let_in} of {} that knocked were let in, within {:.0} ms the half of them and {:.0} ms 99 in 100; \
-             {ratio:.3} bytes out for a byte in",
-            let_in as u64 + out,
-            ms(0.5),
-            ms(0.99),
+            "{}; {ratio:.3} bytes out for a byte in",
+            let_in_words(let_in as u64, out, ms(0.5).zip(ms(0.99)))
         ),
         let_in > 0 && share >= IN_SHARE,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where nobody got in there is no time to tell.
+    #[test]
+    fn who_was_not_let_in_took_no_time() {
+        assert_eq!(let_in_words(0, 7, None), "none of 7 that knocked were let in");
+        assert!(
+            let_in_words(3, 1, Some((2.0, 9.0))).contains("3 of 4 that knocked were let in, within 2 ms")
+        );
+    }
 }

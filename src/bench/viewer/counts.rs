@@ -16,7 +16,7 @@ pub struct ViewerCounts {
     pub samples: u64,
     /// Frames at which r fell, and entities drawn at an earlier time than in the frame before.
     pub backward_steps: u64,
-    /// Entities whose error changed by more than 10 cm from one frame to the next.
+    /// Entities that are true and whose error changed by more than 10 cm from one picture to the next; a frozen picture is one.
     pub discontinuities: u64,
     /// Jumps of r, but for the first of a stream.
     pub reanchors: u64,

@@ -4,8 +4,8 @@
 //! > ([`receive`](OwnWalker::receive)); draw it at each frame ([`draw`](OwnWalker::draw)).
 //!
 //! The step is the arena's own ([`Walker::step`]) on the map that the scene was made with; of doors the client knows what it
-//! has been sent. Two things are not the origin's: an input lasts one part of a second of inputs here, there its part of the
-//! tick in which it arrived; and nothing foresees shots, pads and revivals. Both show as corrections.
+//! has been sent, and an input lasts as long as it says, here and there. What is not the origin's: nothing foresees shots, pads and
+//! revivals, nor inputs that are lost. That shows as corrections.
 //!
 //! What a frame shows of a correction is told from what it shows of inputs: the drawn place moves by at most the way that the
 //! inputs played since the frame before go; what is beyond is a jump. Places are metres.
@@ -44,7 +44,6 @@ pub struct ArenaMap {
 #[derive(Debug)]
 pub struct Footing {
     plan: Plan,
-    input_s: f64,
 }
 
 impl Rules for Footing {
@@ -53,7 +52,7 @@ impl Rules for Footing {
 
     fn apply(&self, state: &mut Walker, input: &Input) {
         // Whether it fires is the origin's to say.
-        let _ = state.step(input, self.input_s, &self.plan);
+        let _ = state.step(input, input.seconds(), &self.plan);
     }
 
     fn place(&self, state: &Walker) -> [f64; 3] {
@@ -148,7 +147,6 @@ impl OwnWalker {
         let prediction = self.prediction.get_or_insert_with(|| {
             let footing = Footing {
                 plan: Plan::new(self.map.bots, self.map.seed),
-                input_s: self.input_us as f64 / 1e6,
             };
             Prediction::new(footing, SmoothingSettings::default(), walker.clone())
         });

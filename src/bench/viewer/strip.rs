@@ -1,5 +1,6 @@
 //! A few seconds of one entity: where it was, what came of it, and where it was drawn. For the eye: `--plot FILE.svg`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::client::playback::evaluate::PoseMode;
@@ -8,45 +9,75 @@ use crate::client::session::Client;
 use crate::state::entity::Entity;
 use crate::state::slots::Slot;
 
-/// Server time from the first frame to the choice of an entity, microseconds.
-const CHOOSE_AFTER_US: u64 = 1_000_000;
+/// Who is drawn within this time from the first frame may be followed, microseconds of server time.
+const CHOOSE_WITHIN_US: u64 = 250_000;
 /// Length of a strip, microseconds of server time.
-const LENGTH_US: u64 = 3_000_000;
-/// Points kept of each kind.
-const POINTS_MAX: usize = 4096;
+const LENGTH_US: u64 = 4_000_000;
+/// Entities followed, of which one is drawn in the end.
+const FOLLOWED_MAX: usize = 64;
+/// Points kept of each kind, of each.
+const POINTS_MAX: usize = 1024;
 
 /// A point: server time and place.
 type Point = (u64, [f64; 3]);
 
 /// What is noted of one entity.
 #[derive(Clone, Debug, Default)]
-pub struct Strip {
-    began_us: Option<u64>,
-    /// While choosing: where each was drawn first, and how far it has come since.
-    farthest: Option<(Slot, Entity, f64)>,
-    first: std::collections::HashMap<(Slot, Entity), [f64; 3]>,
-    entity: Option<(Slot, Entity)>,
+struct Followed {
     truth: Vec<Point>,
     samples: Vec<Point>,
     drawn: Vec<(u64, [f64; 3], bool)>,
 }
 
+impl Followed {
+    /// How long it was drawn, microseconds of server time.
+    fn present_us(&self) -> u64 {
+        let ends = self.drawn.first().zip(self.drawn.last());
+        ends.map_or(0, |((first_us, ..), (last_us, ..))| last_us - first_us)
+    }
+
+    /// How far it went, all steps together, metres.
+    fn way_m(&self) -> f64 {
+        let steps = self.drawn.windows(2);
+        let of = |pair: &[(u64, [f64; 3], bool)]| -> f64 {
+            (0..3).map(|axis| (pair[1].1[axis] - pair[0].1[axis]).abs()).sum()
+        };
+        steps.map(of).sum()
+    }
+}
+
+/// What is noted of those who are there from the beginning; the one that is there longest and moves most is the picture.
+#[derive(Clone, Debug, Default)]
+pub struct Strip {
+    began_us: Option<u64>,
+    followed: BTreeMap<(Slot, Entity), Followed>,
+}
+
 impl Strip {
-    /// Notes what the client's last datagram said of the entity.
+    /// Notes what the client's last datagram said of those followed.
     pub fn receive(&mut self, client: &Client, measure: &Measure) {
-        let Some((slot, entity)) = self.entity else { return };
-        if self.samples.len() >= POINTS_MAX || client.changes().iter().all(|shown| shown.slot != slot) {
-            return;
-        }
-        let known = client.display().known(slot);
-        let known = known.filter(|known| known.record.entity == entity);
-        if let Some(motion) = known.and_then(|known| known.record.motion) {
-            self.samples
-                .push((motion.observed_us, measure.pose(&motion).position));
+        for shown in client.changes() {
+            let Some(followed) = self.followed.get_mut(&(shown.slot, shown.entity)) else {
+                continue;
+            };
+            let known = client.display().known(shown.slot);
+            let known = known.filter(|known| known.record.entity == shown.entity);
+            if let Some(motion) = known.and_then(|known| known.record.motion)
+                && followed.samples.len() < POINTS_MAX
+            {
+                let at = measure.pose(&motion).position;
+                followed.samples.push((motion.observed_us, at));
+            }
         }
     }
 
-    /// Notes how an entity is drawn. The one that has come farthest in the first second is followed.
+    /// True for who is followed: its truth is wanted in every frame.
+    #[must_use]
+    pub fn follows(&self, slot: Slot, entity: Entity) -> bool {
+        self.followed.contains_key(&(slot, entity))
+    }
+
+    /// Notes how an entity is drawn.
     pub fn draw(
         &mut self,
         slot: Slot,
@@ -57,33 +88,41 @@ impl Strip {
         truth: Option<[f64; 3]>,
     ) {
         let began_us = *self.began_us.get_or_insert(r_us);
-        if self.entity.is_none() {
-            if truth.is_some() {
-                let first = *self.first.entry((slot, entity)).or_insert(at);
-                let way = (0..3).map(|axis| (at[axis] - first[axis]).abs()).sum();
-                if self.farthest.is_none_or(|(_, _, farthest)| way > farthest) {
-                    self.farthest = Some((slot, entity, way));
-                }
-            }
-            if r_us > began_us + CHOOSE_AFTER_US {
-                self.entity = self.farthest.map(|(slot, entity, _)| (slot, entity));
-                self.first.clear();
-            }
+        if r_us > began_us + LENGTH_US {
             return;
         }
-        let over = r_us > began_us + CHOOSE_AFTER_US + LENGTH_US || self.drawn.len() >= POINTS_MAX;
-        if self.entity != Some((slot, entity)) || over {
-            return;
+        let may_begin = truth.is_some() && r_us <= began_us + CHOOSE_WITHIN_US;
+        if may_begin && self.followed.len() < FOLLOWED_MAX {
+            self.followed.entry((slot, entity)).or_default();
         }
+        let followed = self.followed.get_mut(&(slot, entity));
+        let Some(followed) = followed.filter(|followed| followed.drawn.len() < POINTS_MAX) else {
+            return;
+        };
         let valid = !matches!(mode, PoseMode::Stale | PoseMode::Missing);
-        self.drawn.push((r_us, at, valid));
-        self.truth.extend(truth.map(|truth| (r_us, truth)));
+        followed.drawn.push((r_us, at, valid));
+        followed.truth.extend(truth.map(|truth| (r_us, truth)));
     }
 
-    /// The strip as a picture; `None` where nothing moved.
+    /// Who is there for nine tenths of the longest time anybody is, and goes furthest.
+    fn chosen(&self) -> Option<(&(Slot, Entity), &Followed)> {
+        let longest_us = self.followed.values().map(Followed::present_us).max()?;
+        let lasting = self.followed.iter();
+        let lasting = lasting.filter(|(_, followed)| followed.present_us() >= longest_us / 10 * 9);
+        lasting.max_by(|(_, a), (_, b)| a.way_m().total_cmp(&b.way_m()))
+    }
+
+    /// The picture of the one chosen; `None` where nobody was drawn.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)]
     pub fn to_svg(&self) -> Option<String> {
+        self.chosen()?.1.to_svg()
+    }
+}
+
+impl Followed {
+    /// It as a picture; `None` where it was not drawn.
+    #[allow(clippy::cast_precision_loss)]
+    fn to_svg(&self) -> Option<String> {
         let (begin_us, end_us) = (self.drawn.first()?.0, self.drawn.last()?.0);
         let span = |axis: usize| {
             let values = || self.drawn.iter().map(|(_, at, _)| at[axis]);
@@ -160,25 +199,40 @@ impl Strip {
 mod tests {
     use super::*;
 
-    /// The one that comes farthest is followed, and what is drawn of it is a picture with all three kinds of points.
+    /// Who is there for all of the strip and moves most is drawn, with all three kinds of points and the truth to the end; not who
+    /// is faster and soon gone, nor who came later.
     #[test]
-    fn the_one_that_moves_most_is_drawn() {
+    fn the_one_that_is_there_longest_and_moves_most_is_drawn() {
         let mut strip = Strip::default();
         let entity = |id| Entity { id, generation: 0 };
-        for frame in 0..200u64 {
+        for frame in 0..400u64 {
             let r_us = frame * 16_667;
-            for id in 0..3u32 {
-                let at = [f64::from(id) * frame as f64 * 0.01, 0.0, 1.0];
+            for id in 0..5u32 {
+                let there = match id {
+                    3 => frame < 100,
+                    4 => frame > 30,
+                    _ => true,
+                };
+                // The third goes to and fro.
+                let way = if id == 2 { frame % 40 } else { frame };
+                let speed = if id > 2 { 10.0 } else { f64::from(id) };
+                let at = [speed * way as f64 * 0.01, 0.0, 1.0];
                 let mode = if frame == 150 {
                     PoseMode::Stale
                 } else {
                     PoseMode::Interpolated
                 };
-                strip.draw(0, entity(id), r_us, mode, at, Some(at));
+                if there {
+                    strip.draw(id as Slot, entity(id), r_us, mode, at, Some(at));
+                }
             }
         }
-        assert_eq!(strip.entity, Some((0, entity(2))));
-        strip.samples.push((2_000_000, [2.0, 0.0, 1.0]));
+        let chosen = (2, entity(2));
+        assert_eq!(strip.chosen().map(|(name, _)| *name), Some(chosen));
+        assert!(strip.follows(3, entity(3)) && !strip.follows(4, entity(4)));
+        let followed = strip.followed.get_mut(&chosen).unwrap();
+        assert_eq!(followed.truth.last().unwrap().0, followed.drawn.last().unwrap().0);
+        followed.samples.push((2_000_000, [0.2, 0.0, 1.0]));
         let svg = strip.to_svg().unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
         assert_eq!(

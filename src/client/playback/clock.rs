@@ -197,10 +197,15 @@ impl PlaybackClock {
             let before = self.mode;
             self.step(settings, inputs, step_us, estimate_us, tell);
             changed |= before == ClockMode::Playing || self.mode == ClockMode::Playing;
-            // A frame that resumes or jumps shows r itself.
-            if before == ClockMode::Frozen && self.mode != ClockMode::Frozen {
+            // A frame that resumes shows r itself; one that has to wait does so once.
+            let resumed = before == ClockMode::Frozen && self.mode == ClockMode::Playing;
+            if resumed || self.mode == ClockMode::Waiting {
                 break;
             }
+        }
+        if self.mode == ClockMode::Waiting {
+            // A frame that jumps shows r itself.
+            changed |= self.try_anchor(settings, end_us, inputs, tell);
         }
         changed && self.mode != ClockMode::Waiting
     }
@@ -230,7 +235,6 @@ impl PlaybackClock {
         };
         if let Some(reason) = reason {
             self.wait(reason, tell);
-            self.try_anchor(settings, estimate_us, inputs, tell);
             return;
         }
         match self.mode {

@@ -3,9 +3,18 @@
 //! `Dtarget = clamp(G + T, 2T, max(2T, 0.25 s))`, G the 95th percentile (nearest rank) of the last 64 gaps between arrivals
 //! that moved the newest server time on; looked at once a second. D moves by at most 0.01 s a second.
 //!
+//! Bursts: where many snapshots come at once, as a radio link delivers them or a game that polls seldom takes them, one gap in
+//! twenty or fewer is the wait for the next burst, and the percentile does not see it, though the picture stands through it
+//! each time. So the delay covers the same percentile of the last 64 waits alone too, the gaps longer than a quarter of T, where
+//! that is more.
+//!
 //! T is the schema's period while the stream keeps to it. A stream that is sent at another rate, because its origin changed
 //! it or because the relay thins what a slow way cannot take, has the median of the last steps of its snapshots' own times
 //! (SPEC DEC1, FAULTS 71). Times of arrival have no part in that.
+//!
+//! A stream that became slow: while playback waits, an anchor within R of estimate - D is between two snapshots only where D
+//! is about 2T, and the median of 64 steps takes half of them to see the new T, and D then minutes to get there. Nothing moves in the
+//! picture meanwhile, so D jumps to the 2T of the last four steps.
 //!
 //! Slow tiers: where the schema has velocities, an entity of a slow tier is extrapolated within its own allowance
 //! ([`PlaybackSettings::allowance_us`]). Where it has none nothing may be extrapolated (SPEC DEC2), so G counts as at least
@@ -22,8 +31,12 @@ use super::settings::PlaybackSettings;
 
 /// Gaps, and steps, that are kept (SPEC PLY1).
 pub const GAPS: usize = 64;
+/// A gap of at most T by this is one within a burst.
+const BURST_SHARE: u64 = 4;
 /// Steps from which on the stream's own period is believed.
 const STEPS_LEAST: usize = 8;
+/// Steps whose median is the period while playback waits: an outage is one among them.
+const STEPS_WAITING: usize = 4;
 
 /// The last 64 of a measure.
 #[derive(Clone, Debug)]
@@ -52,6 +65,17 @@ impl Recent {
         self.count = (self.count + 1).min(GAPS);
     }
 
+    /// The median of the last `most`, if there are so many; up to 8 of them.
+    fn median_of_last(&self, most: usize) -> Option<u64> {
+        let mut last = [0; STEPS_LEAST];
+        let last = last.get_mut(..most).filter(|_| self.count >= most)?;
+        for (back, value) in (1..).zip(last.iter_mut()) {
+            *value = *self.values.get((self.next + GAPS - back) % GAPS)?;
+        }
+        last.sort_unstable();
+        last.get((most - 1) / 2).copied()
+    }
+
     /// The percentile by nearest rank: the value at index ceil(p n / 100), from 1, in rising order.
     fn percentile(&self, percentile: u8) -> Option<u64> {
         let mut sorted = self.values;
@@ -66,6 +90,8 @@ impl Recent {
 #[derive(Clone, Debug)]
 pub struct AdaptiveDelay {
     gaps: Recent,
+    /// The gaps between bursts.
+    waits: Recent,
     steps: Recent,
     arrived_us: Option<u64>,
     newest_us: Option<u64>,
@@ -86,6 +112,7 @@ impl AdaptiveDelay {
         let least = period_us.saturating_mul(2);
         AdaptiveDelay {
             gaps: Recent::default(),
+            waits: Recent::default(),
             steps: Recent::default(),
             arrived_us: None,
             newest_us: None,
@@ -101,7 +128,11 @@ impl AdaptiveDelay {
     /// A snapshot that moved the newest server time on to `server_us` is here. Older ones are no arrivals (SPEC PLY2).
     pub fn arrive(&mut self, server_us: u64, now_us: u64) {
         if let Some(before) = self.arrived_us {
-            self.gaps.push(now_us.saturating_sub(before));
+            let gap_us = now_us.saturating_sub(before);
+            self.gaps.push(gap_us);
+            if gap_us > self.period_us / BURST_SHARE {
+                self.waits.push(gap_us);
+            }
         }
         if let Some(before) = self.newest_us {
             self.steps.push(server_us.saturating_sub(before));
@@ -119,13 +150,23 @@ impl AdaptiveDelay {
         if due {
             self.looked_us = Some(now_us);
             self.period_us = self.measured_period_us();
-            let gap_us = self.gap_us(settings).unwrap_or(0).max(slowest_us);
+            let wait_us = self.waits.percentile(settings.gap_percentile);
+            let gap_us = self.gap_us(settings).max(wait_us).unwrap_or(0).max(slowest_us);
             self.target_us = target_us(settings, self.period_us, gap_us);
         }
         let passed_us = now_us.saturating_sub(self.moved_us.unwrap_or(now_us)) as f64;
         let most_us = passed_us * settings.delay_slew_us_per_s as f64 / 1e6;
         self.delay_us += (self.target_us as f64 - self.delay_us).clamp(-most_us, most_us);
         self.moved_us = Some(now_us);
+    }
+
+    /// Playback waits: D is at least 2T, T by the last few steps.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn wait(&mut self) {
+        let step_us = self.steps.median_of_last(STEPS_WAITING).unwrap_or(0);
+        if step_us > self.nominal_us + self.nominal_us / 4 {
+            self.delay_us = self.delay_us.max(step_us.saturating_mul(2) as f64);
+        }
     }
 
     /// T: the nominal period, or the median step where the stream does not keep to it within a quarter.
@@ -241,6 +282,28 @@ mod tests {
             (delay.gap_us(&settings), delay.target_us()),
             (Some(50_000), 100_000)
         );
+    }
+
+    /// SPEC PLY1: what comes in bursts of more than twenty needs the wait between two of them, not the gaps within one.
+    #[test]
+    fn ply1_bursts_of_many_are_covered() {
+        let settings = PlaybackSettings::default();
+        for (period_us, burst) in [(7_812, 19), (7_812, 31), (4_167, 36), (50_000, 1)] {
+            let mut delay = AdaptiveDelay::new(period_us);
+            let between_us = period_us * burst;
+            for index in 0..1_000 {
+                delay.arrive(
+                    index * period_us,
+                    index / burst * between_us + index % burst * 100,
+                );
+            }
+            delay.advance(&settings, 0, 0);
+            let within_us = (burst - 1) * 100;
+            assert_eq!(
+                delay.target_us(),
+                target_us(&settings, period_us, between_us - within_us)
+            );
+        }
     }
 
     /// FAULTS 71, SPEC DEC1: another rate in mid-stream is another T; loss alone is none.

@@ -3,13 +3,15 @@
 //! ```text
 //!  observed    o-----------o                      o at rest                         o
 //!  r here      |     A     |     B     |    C     |            D              |  E  |
-//!              t0          t1      t1 + E_e       t2                        t3 - T  t3
+//!              t0          t1      t1 + E_e       t2                          w     t3
 //! ```
 //! A: interpolated. B: extrapolated by the last velocity, at most E_e. C: stale, the pose of t1 + E_e, not valid, unless t2 is
-//! known by then, which makes B and C interpolated. D: resting, valid. E: interpolated, from the rest's pose.
+//! known by then, which makes B and C interpolated. D: resting, valid. E: interpolated, from the rest's pose. w is one period
+//! before t3, or the last snapshot that vouches for the rest where that is earlier: it had ended before t3 then, in what was
+//! lost or left out. Where what follows is of another segment there is no way to it: past w + E_e it is stale.
 //!
 //! Invariant: `valid` means r lies between two observations of one life and one segment, or at most E_e after the last one,
-//! or in a rest that the newest snapshot (+ E_e) does not contradict.
+//! or in a rest that nothing here contradicts, up to the newest snapshot (+ E_e).
 
 #![deny(
     clippy::indexing_slicing,
@@ -86,7 +88,12 @@ impl Scene<'_> {
     /// Evaluates a history; `None` where no segment is known.
     #[must_use]
     pub fn evaluate(&self, history: &History, allowance_us: u64) -> Option<Evaluated> {
-        let Around { segment, left, right } = history.around(self.r_us)?;
+        let Around {
+            segment,
+            left,
+            rested_until_us,
+            right,
+        } = history.around(self.r_us)?;
         let answer = |pose, sample_us, mode, valid_at_r| Evaluated {
             pose,
             sample_us,
@@ -100,11 +107,11 @@ impl Scene<'_> {
             return Some(answer(placeholder, self.r_us, PoseMode::Missing, false));
         };
         if let Some(right) = right {
-            let (pose, mode) = self.between(&left, &right);
+            let (pose, mode) = self.between(&left, rested_until_us, &right);
             return Some(answer(Some(pose), self.r_us, mode, true));
         }
         if left.motion.at_rest {
-            let (mode, until_us) = self.rest(&left, history.rested_until_us(), allowance_us);
+            let (mode, until_us) = self.rest(&left, rested_until_us, allowance_us);
             let sample_us = self.r_us.min(until_us);
             let pose = Some(self.measure.pose(&left.motion));
             return Some(answer(pose, sample_us, mode, mode != PoseMode::Stale));
@@ -134,11 +141,13 @@ impl Scene<'_> {
 
     /// Between two observations of one segment.
     #[allow(clippy::cast_precision_loss)]
-    fn between(&self, left: &Observed, right: &Observed) -> (Pose, PoseMode) {
+    fn between(&self, left: &Observed, rested_until_us: Option<u64>, right: &Observed) -> (Pose, PoseMode) {
         let (mut from_us, to_us) = (left.motion.observed_us, right.motion.observed_us);
         if left.motion.at_rest {
-            // It stood until one period before it was seen elsewhere (SPEC ENT9).
-            from_us = from_us.max(to_us.saturating_sub(self.measure.period_us()));
+            // It stood until one period before it was seen elsewhere, or woke before that (SPEC ENT9).
+            let period_before_us = to_us.saturating_sub(self.measure.period_us());
+            from_us =
+                from_us.max(rested_until_us.map_or(period_before_us, |woke| woke.min(period_before_us)));
             if self.r_us <= from_us {
                 return (self.measure.pose(&left.motion), PoseMode::Resting);
             }

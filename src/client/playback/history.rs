@@ -4,6 +4,10 @@
 //! is known (ENT6), except that it may have come to rest since (SPEC ENT9). Segments are marked by when they begin, so a
 //! teleport is known before there is a pose behind it.
 //!
+//! A rest has an end of its own (SPEC ENT9): what follows it, a waking, another segment or the entity's end, says that it was over
+//! by then, and the snapshot before is the last that vouches for it. That is kept with the observation for good, so that what
+//! comes after the waking never makes the rest longer again.
+//!
 //! Bounded: when full, the oldest goes, but never the one on the left of what is shown (ENT6).
 
 #![deny(
@@ -15,6 +19,7 @@
 
 use std::collections::VecDeque;
 
+use super::timeline::Timeline;
 use crate::state::record::Motion;
 
 /// Segments of one life that are known at a time: the one shown and those that come.
@@ -38,13 +43,28 @@ pub struct Segment {
     pub start_us: u64,
 }
 
+/// An observation, and how long its rest is vouched for.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    observed: Observed,
+    /// Server microseconds; [`UNENDED`] while nothing says that the rest is over. Of meaning where it was at rest.
+    rested_until_us: u64,
+}
+
+/// Nothing says that a rest is over.
+const UNENDED: u64 = u64::MAX;
+
+impl Kept {
+    fn time_us(&self) -> u64 {
+        self.observed.motion.observed_us
+    }
+}
+
 /// The observations of one life.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    observed: VecDeque<Observed>,
+    kept: VecDeque<Kept>,
     segments: VecDeque<Segment>,
-    /// Until when the newest observation's rest is known to have lasted, once its end is.
-    rested_until_us: Option<u64>,
 }
 
 /// The observations around a time, of the segment that has it.
@@ -54,6 +74,8 @@ pub struct Around {
     pub segment: Segment,
     /// The last observation at that time or before.
     pub left: Option<Observed>,
+    /// Until when the rest of the left one is vouched for; `None` where nothing says that it is over.
+    pub rested_until_us: Option<u64>,
     /// The first one after it.
     pub right: Option<Observed>,
 }
@@ -61,13 +83,12 @@ pub struct Around {
 impl History {
     /// Forgets everything; what was allocated stays.
     pub fn clear(&mut self) {
-        self.observed.clear();
+        self.kept.clear();
         self.segments.clear();
-        self.rested_until_us = None;
     }
 
-    /// Notes a segment. True when it was not known.
-    pub fn begin_segment(&mut self, segment: Segment) -> bool {
+    /// Notes a segment; `timeline` vouches for the rest that it ends. True when it was not known.
+    pub fn begin_segment(&mut self, segment: Segment, timeline: &Timeline) -> bool {
         if self.segments.iter().any(|known| known.id == segment.id) {
             return false;
         }
@@ -85,74 +106,92 @@ impl History {
         } else {
             self.segments.insert(place, segment);
         }
+        self.wake(segment.start_us, timeline);
         true
     }
 
-    /// Notes an observation; at most `most` are kept, and the one on the left of `r_us` is among them.
-    pub fn insert(&mut self, observed: Observed, most: usize, r_us: Option<u64>) {
+    /// Notes an observation; at most `most` are kept, and the one on the left of `r_us` is among them. `timeline` vouches for
+    /// the rest that it ends.
+    pub fn insert(&mut self, observed: Observed, most: usize, r_us: Option<u64>, timeline: &Timeline) {
         let time_us = observed.motion.observed_us;
         let after = self
-            .observed
+            .kept
             .iter()
             .rev()
-            .take_while(|known| known.motion.observed_us > time_us)
+            .take_while(|known| known.time_us() > time_us)
             .count();
-        let place = self.observed.len() - after;
-        if let Some(known) = place.checked_sub(1).and_then(|at| self.observed.get_mut(at))
-            && known.motion.observed_us == time_us
+        let place = self.kept.len() - after;
+        let before = place.checked_sub(1);
+        if let Some(known) = before.and_then(|at| self.kept.get_mut(at))
+            && known.time_us() == time_us
         {
-            if known.segment == observed.segment {
+            if known.observed.segment == observed.segment {
                 // An observation does not change, but what it saw may rest since.
-                known.motion.at_rest |= observed.motion.at_rest;
+                known.observed.motion.at_rest |= observed.motion.at_rest;
             } else if self
                 .segments
                 .back()
                 .is_some_and(|newest| newest.id == observed.segment)
             {
-                *known = observed;
+                known.observed = observed;
             }
+            self.end_rest(before, timeline);
             return;
-        }
-        if after == 0 {
-            self.rested_until_us = None;
         }
         // What lies before the left one is never shown again.
-        let past = |known: &Observed| r_us.is_some_and(|r| known.motion.observed_us <= r);
-        if place == 0 && self.observed.front().is_some_and(past) {
+        let past = |known: &Kept| r_us.is_some_and(|r| known.time_us() <= r);
+        if place == 0 && self.kept.front().is_some_and(past) {
             return;
         }
-        if self.observed.len() < most.max(2) {
-            self.observed.insert(place, observed);
-            return;
+        let kept = Kept {
+            observed,
+            rested_until_us: UNENDED,
+        };
+        let mut place = place;
+        if self.kept.len() >= most.max(2) {
+            let keeps_first = self.kept.front().is_some_and(past) && !self.kept.get(1).is_some_and(past);
+            let out = usize::from(keeps_first);
+            if place <= out {
+                return;
+            }
+            self.kept.remove(out);
+            place -= 1;
         }
-        let keeps_first = self.observed.front().is_some_and(past) && !self.observed.get(1).is_some_and(past);
-        let out = usize::from(keeps_first);
-        if place <= out {
-            return;
-        }
-        self.observed.remove(out);
-        self.observed.insert(place - 1, observed);
+        self.kept.insert(place, kept);
+        self.end_rest(place.checked_sub(1), timeline);
+        self.end_rest(Some(place), timeline);
     }
 
-    /// The newest observation is at rest no longer; it was still so at `until_us`.
-    pub fn wake(&mut self, until_us: u64) {
-        self.rested_until_us.get_or_insert(until_us);
+    /// The rest of the observation at `place` is over where another one follows.
+    fn end_rest(&mut self, place: Option<usize>, timeline: &Timeline) {
+        let Some(place) = place else { return };
+        let Some(next_us) = self.kept.get(place + 1).map(Kept::time_us) else {
+            return;
+        };
+        if let Some(kept) = self
+            .kept
+            .get_mut(place)
+            .filter(|kept| kept.observed.motion.at_rest)
+        {
+            let vouched_us = timeline.vouched_before(next_us).unwrap_or(UNENDED);
+            kept.rested_until_us = kept.rested_until_us.min(vouched_us);
+        }
     }
 
-    /// Until when the newest observation's rest lasted, where its end is known.
-    #[must_use]
-    pub fn rested_until_us(&self) -> Option<u64> {
-        self.rested_until_us
+    /// What was observed last before `by_us` is at rest no longer then: it woke, another segment began, or it was gone.
+    pub fn wake(&mut self, by_us: u64, timeline: &Timeline) {
+        let before = |kept: &&mut Kept| kept.time_us() < by_us;
+        if let Some(kept) = self.kept.iter_mut().rev().find(before) {
+            // Where no snapshot before is known any more, the one that says it is the first it does not hold at.
+            let until_us = timeline.vouched_before(by_us).unwrap_or(by_us);
+            kept.rested_until_us = kept.rested_until_us.min(until_us);
+        }
     }
 
     /// Forgets what is not needed at `r_us` or later.
     pub fn forget_before(&mut self, r_us: u64) {
-        while self
-            .observed
-            .get(1)
-            .is_some_and(|second| second.motion.observed_us <= r_us)
-        {
-            self.observed.pop_front();
+        while self.kept.get(1).is_some_and(|second| second.time_us() <= r_us) {
+            self.kept.pop_front();
         }
         while self.segments.get(1).is_some_and(|second| second.start_us <= r_us) {
             self.segments.pop_front();
@@ -176,17 +215,16 @@ impl History {
         let mut around = Around {
             segment,
             left: None,
+            rested_until_us: None,
             right: None,
         };
-        for observed in self
-            .observed
-            .iter()
-            .filter(|observed| observed.segment == segment.id)
-        {
-            if observed.motion.observed_us <= r_us {
-                around.left = Some(*observed);
+        let of_segment = |kept: &&Kept| kept.observed.segment == segment.id;
+        for kept in self.kept.iter().filter(of_segment) {
+            if kept.time_us() <= r_us {
+                around.left = Some(kept.observed);
+                around.rested_until_us = Some(kept.rested_until_us).filter(|until| *until != UNENDED);
             } else {
-                around.right = Some(*observed);
+                around.right = Some(kept.observed);
                 break;
             }
         }
@@ -197,29 +235,24 @@ impl History {
     #[must_use]
     pub fn lacks_state(&self) -> bool {
         let newest = self.segments.back();
-        newest.is_some_and(|segment| {
-            !self
-                .observed
-                .iter()
-                .any(|observed| observed.segment == segment.id)
-        })
+        newest.is_some_and(|segment| !self.kept.iter().any(|kept| kept.observed.segment == segment.id))
     }
 
     /// When the first observation was made.
     #[must_use]
     pub fn first_us(&self) -> Option<u64> {
-        self.observed.front().map(|first| first.motion.observed_us)
+        self.kept.front().map(Kept::time_us)
     }
 
     /// Observations kept.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.observed.len()
+        self.kept.len()
     }
 
     /// True when nothing was observed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.observed.is_empty()
+        self.kept.is_empty()
     }
 }

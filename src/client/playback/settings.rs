@@ -2,6 +2,8 @@
 //!
 //! Times are microseconds. The period T is no setting: it is the stream's own (SPEC DEC1).
 
+use crate::limits::{PLAYBACK_AHEAD_US, PLAYBACK_DELAY_MAX_US, PLAYBACK_KEPT_MAX, PLAYBACK_REANCHOR_US};
+
 /// How positions between two observations are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PositionBlend {
@@ -46,9 +48,9 @@ pub struct PlaybackSettings {
     pub estimate_step_us: u64,
     /// E_e at the least; an entity's own period where that is longer (SPEC ENT1, CTL5).
     pub entity_extrapolation_us: u64,
-    /// Observations kept of one entity.
+    /// Observations kept of one entity at the least; more where the stream is fast ([`kept_at`](PlaybackSettings::kept_at)).
     pub history: usize,
-    /// Snapshot times kept.
+    /// Snapshot times kept at the least.
     pub timeline: usize,
     /// Events of the world that may wait for their time.
     pub events: usize,
@@ -59,21 +61,21 @@ pub struct PlaybackSettings {
 impl Default for PlaybackSettings {
     fn default() -> PlaybackSettings {
         PlaybackSettings {
-            extrapolation_us: 100_000,
+            extrapolation_us: PLAYBACK_AHEAD_US,
             resume_us: 100_000,
-            reanchor_us: 500_000,
+            reanchor_us: PLAYBACK_REANCHOR_US,
             gain_per_s: 2.0,
             rate_min: 0.95,
             rate_max: 1.05,
             step_us: 50_000,
             gap_percentile: 95,
-            delay_max_us: 250_000,
+            delay_max_us: PLAYBACK_DELAY_MAX_US,
             delay_slew_us_per_s: 10_000,
             delay_look_us: 1_000_000,
             estimate_window_us: 3_000_000,
             estimate_settle_us: 1_000_000,
             estimate_step_us: 250_000,
-            entity_extrapolation_us: 100_000,
+            entity_extrapolation_us: PLAYBACK_AHEAD_US,
             history: 32,
             timeline: 64,
             events: 256,
@@ -87,6 +89,20 @@ impl PlaybackSettings {
     #[must_use]
     pub fn resume_margin_us(&self, period_us: u64) -> u64 {
         self.resume_us.max(period_us.saturating_mul(2))
+    }
+
+    /// Ticks between what is shown and the newest that may be here, at the most: r is never further behind than the delay's
+    /// ceiling and R (SPEC PLY1, PLY6). `least` at the least,
+    /// [`PLAYBACK_KEPT_MAX`] at the most: of a faster stream some of that time is shown from every second tick or fewer.
+    #[must_use]
+    pub fn kept_at(&self, period_us: u64, least: usize) -> usize {
+        let period_us = period_us.max(1);
+        let behind_us = self
+            .delay_max_us
+            .max(period_us.saturating_mul(2))
+            .saturating_add(self.reanchor_us);
+        let ticks = usize::try_from(behind_us.div_ceil(period_us)).unwrap_or(PLAYBACK_KEPT_MAX);
+        ticks.saturating_add(4).min(PLAYBACK_KEPT_MAX).max(least)
     }
 
     /// E_e of an entity: at least 0.1 s, and the period of its tier where that is longer, so that a slow tier alone makes

@@ -3,13 +3,13 @@
 //! > Call [`Playback::receive`] after every
 //! > [`Client::receive`](crate::client::session::Client::receive), hand the world's events to [`Playback::hold`], call
 //! > [`Playback::frame`] once for each frame drawn, and draw [`Playback::drawn`]. Time is an argument, the clock of `now_us` is
-//! > the one the client is given. Nothing here allocates once as many entities were seen as there are.
+//! > the one the client is given. Nothing here allocates once as many entities were seen as there are, as far behind as it gets.
 //!
 //! A request that depends on what the player saw quotes [`Playback::seen`], and only while that says it may; a shot puts
 //! [`Playback::quote`] into its input (SPEC PLY8, ENT7).
 //!
 //! Invariant: what is drawn of a frame is all of one r. While playback is Frozen or Waiting it is that of the frame before
-//! (SPEC ENT5).
+//! (SPEC ENT5); after [`Playback::adopt`] that of the session before, as stale, until there is a picture of the new one.
 
 #![deny(
     clippy::indexing_slicing,
@@ -132,6 +132,10 @@ pub struct Playback {
     estimate: ServerEstimate,
     delay: AdaptiveDelay,
     tracks: Tracks,
+    /// What was drawn of the session before, until the first picture of this one.
+    kept: Vec<Drawn>,
+    /// Observations kept of one entity.
+    observations: usize,
     moments: Moments,
     turns: VecDeque<Transition>,
     turned: Vec<Turned>,
@@ -155,6 +159,8 @@ impl Playback {
             estimate: ServerEstimate::default(),
             delay: AdaptiveDelay::new(1),
             tracks: Tracks::default(),
+            kept: Vec::new(),
+            observations: settings.history,
             moments: Moments::default(),
             turns: VecDeque::with_capacity(TURNS_MAX),
             turned: Vec::new(),
@@ -173,8 +179,10 @@ impl Playback {
         let measure = Measure::new(schema);
         self.delay = AdaptiveDelay::new(measure.period_us());
         self.estimate = ServerEstimate::default();
-        self.timeline.clear();
+        self.timeline = Timeline::new(self.settings.kept_at(measure.period_us(), self.settings.timeline));
+        self.observations = self.settings.kept_at(measure.period_us(), self.settings.history);
         self.tracks.clear();
+        self.kept.clear();
         self.turned.clear();
         self.statistics.events_void += self.moments.clear() as u64;
         self.measure = Some(measure);
@@ -185,9 +193,14 @@ impl Playback {
         self.clock.begin_stream(&mut |turn| tell(turns, turn));
     }
 
-    /// A part of the snapshot of `server_us` decoded at `now_us`. Its entities follow.
+    /// The snapshot of `server_us` decoded at `now_us`. Its entities follow.
     pub fn take_snapshot(&mut self, server_us: u64, now_us: u64) {
-        match self.timeline.insert(server_us, self.clock.r_us()) {
+        self.take_part(server_us, true, now_us);
+    }
+
+    /// A part of the snapshot of `server_us` decoded at `now_us`; `whole` where it was the last one missing. Its entities follow.
+    pub fn take_part(&mut self, server_us: u64, whole: bool, now_us: u64) {
+        match self.timeline.insert(server_us, whole, self.clock.r_us()) {
             Placed::Newest => {
                 self.statistics.snapshots_newer += 1;
                 self.delay.arrive(server_us, now_us);
@@ -244,7 +257,7 @@ impl Playback {
 
     fn put(&mut self, index: TrackIndex, record: &Record) {
         let r_us = self.clock.r_us();
-        let most = self.settings.history;
+        let most = self.observations;
         let Some(track) = self.tracks.get_mut(index) else {
             return;
         };
@@ -253,7 +266,7 @@ impl Playback {
             start_us: record.segment_us,
         };
         let before = r_us.and_then(|r| track.history.segment_at(r));
-        track.history.begin_segment(segment);
+        track.history.begin_segment(segment, &self.timeline);
         let after = r_us.and_then(|r| track.history.segment_at(r));
         track.switched_late |= before.is_some() && before != after && track.shown.is_some();
         track.class = record.class;
@@ -264,18 +277,17 @@ impl Playback {
                 segment: record.segment,
                 motion,
             };
-            track.history.insert(observed, most, r_us);
+            track.history.insert(observed, most, r_us, &self.timeline);
         }
         self.tracks.set_tier(index, record.tier);
     }
 
     /// A member is at rest no longer, by the snapshot of `as_of_us`; how it moves is not known yet (SPEC ENT9).
     pub fn take_awake(&mut self, slot: Slot, entity: Entity, as_of_us: u64) {
-        let until_us = self.timeline.before(as_of_us).unwrap_or(as_of_us);
         if let Some(index) = self.tracks.find(slot, entity)
             && let Some(track) = self.tracks.get_mut(index)
         {
-            track.history.wake(until_us);
+            track.history.wake(as_of_us, &self.timeline);
         }
     }
 
@@ -293,6 +305,7 @@ impl Playback {
     fn end(&mut self, index: TrackIndex, at_us: u64, absence: Absence) {
         if let Some(track) = self.tracks.get_mut(index) {
             track.end.get_or_insert(End { at_us, absence });
+            track.history.wake(at_us, &self.timeline);
         }
     }
 
@@ -339,6 +352,9 @@ impl Playback {
             _ => 0,
         };
         self.delay.advance(&self.settings, now_us, slowest_us);
+        if self.clock.mode() == ClockMode::Waiting {
+            self.delay.wait();
+        }
         let inputs = FrameInputs {
             passed_us,
             estimate_us: self.estimate.advance(&self.settings, now_us),
@@ -362,6 +378,9 @@ impl Playback {
         if let (true, Some(r_us)) = (evaluate, self.clock.r_us()) {
             self.timeline.forget_before(r_us);
             self.evaluate(r_us);
+            if !self.kept.is_empty() {
+                self.hand_over();
+            }
         }
     }
 

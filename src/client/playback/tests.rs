@@ -4,5 +4,6 @@ mod entities;
 mod faults;
 mod outages;
 mod random;
+mod rests;
 pub(in crate::client::playback) mod rig;
 pub(in crate::client::playback) mod vectors;

@@ -21,10 +21,18 @@ pub enum Placed {
     Known,
 }
 
+/// A snapshot that is here, or a part of it.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    time_us: u64,
+    /// All of its parts are here: what it does not name is as before (SPEC ENT9).
+    whole: bool,
+}
+
 /// Snapshot times, microseconds.
 #[derive(Clone, Debug)]
 pub struct Timeline {
-    times: Vec<u64>,
+    times: Vec<Heard>,
     most: usize,
 }
 
@@ -39,28 +47,30 @@ impl Timeline {
         }
     }
 
-    /// Notes the time of a snapshot; playback is at `r_us`.
-    pub fn insert(&mut self, time_us: u64, r_us: Option<u64>) -> Placed {
-        let place = self.times.partition_point(|known| *known < time_us);
-        if self.times.get(place) == Some(&time_us) {
+    /// Notes the time of a snapshot, and whether all of it is here by now; playback is at `r_us`.
+    pub fn insert(&mut self, time_us: u64, whole: bool, r_us: Option<u64>) -> Placed {
+        let place = self.times.partition_point(|known| known.time_us < time_us);
+        if let Some(known) = self.times.get_mut(place).filter(|known| known.time_us == time_us) {
+            known.whole |= whole;
             return Placed::Known;
         }
+        let heard = Heard { time_us, whole };
         let newest = place == self.times.len();
         if self.times.len() >= self.most {
             if place == 0 {
                 return Placed::Known;
             }
             // The first is the left one of playback unless the second is it, or there is no playback.
-            let second = self.times.get(1).copied().unwrap_or(u64::MAX);
+            let second = self.times.get(1).map_or(u64::MAX, |known| known.time_us);
             let needed = r_us.is_some_and(|r| self.earliest().is_some_and(|first| first <= r) && r < second);
             let out = usize::from(needed);
             if out == 1 && place == 1 {
                 return Placed::Known;
             }
             self.times.remove(out);
-            self.times.insert(place - 1, time_us);
+            self.times.insert(place - 1, heard);
         } else {
-            self.times.insert(place, time_us);
+            self.times.insert(place, heard);
         }
         if newest { Placed::Newest } else { Placed::Filled }
     }
@@ -69,33 +79,28 @@ impl Timeline {
     pub fn forget_before(&mut self, r_us: u64) {
         let left = self
             .times
-            .partition_point(|known| *known <= r_us)
+            .partition_point(|known| known.time_us <= r_us)
             .saturating_sub(1);
         let out = left.min(self.times.len().saturating_sub(2));
         self.times.drain(..out);
     }
 
-    /// A new timeline (SPEC PLY7).
-    pub fn clear(&mut self) {
-        self.times.clear();
-    }
-
     /// The newest time.
     #[must_use]
     pub fn latest(&self) -> Option<u64> {
-        self.times.last().copied()
+        self.times.last().map(|known| known.time_us)
     }
 
     /// The newest but one.
     #[must_use]
     pub fn second_latest(&self) -> Option<u64> {
-        self.times.iter().rev().nth(1).copied()
+        self.times.iter().rev().nth(1).map(|known| known.time_us)
     }
 
     /// The oldest.
     #[must_use]
     pub fn earliest(&self) -> Option<u64> {
-        self.times.first().copied()
+        self.times.first().map(|known| known.time_us)
     }
 
     /// True when a time is at `r_us` or before: the left one of playback.
@@ -104,11 +109,15 @@ impl Timeline {
         self.earliest().is_some_and(|earliest| earliest <= r_us)
     }
 
-    /// The newest time before `time_us`.
+    /// Up to when a rest is vouched for that had ended by `time_us`: the time of the last whole snapshot before, as a waking
+    /// is in every snapshot from then on (SPEC ENT9), though perhaps in a part that is lost. Where none of those known is whole,
+    /// the oldest before.
     #[must_use]
-    pub fn before(&self, time_us: u64) -> Option<u64> {
-        let place = self.times.partition_point(|known| *known < time_us);
-        place.checked_sub(1).and_then(|at| self.times.get(at)).copied()
+    pub fn vouched_before(&self, time_us: u64) -> Option<u64> {
+        let place = self.times.partition_point(|known| known.time_us < time_us);
+        let before = self.times.get(..place)?;
+        let whole = before.iter().rev().find(|known| known.whole);
+        whole.or_else(|| before.first()).map(|known| known.time_us)
     }
 }
 
@@ -121,13 +130,27 @@ mod tests {
     #[test]
     fn ply2_late_times_fill_and_equal_ones_are_one() {
         let mut timeline = Timeline::new(8);
-        assert_eq!(timeline.insert(100, None), Placed::Newest);
-        assert_eq!(timeline.insert(300, None), Placed::Newest);
-        assert_eq!(timeline.insert(200, None), Placed::Filled);
-        assert_eq!(timeline.insert(200, None), Placed::Known);
+        assert_eq!(timeline.insert(100, true, None), Placed::Newest);
+        assert_eq!(timeline.insert(300, true, None), Placed::Newest);
+        assert_eq!(timeline.insert(200, true, None), Placed::Filled);
+        assert_eq!(timeline.insert(200, true, None), Placed::Known);
         let known = (timeline.earliest(), timeline.second_latest(), timeline.latest());
         assert_eq!(known, (Some(100), Some(200), Some(300)));
-        assert_eq!((timeline.before(200), timeline.before(100)), (Some(100), None));
+    }
+
+    /// SPEC ENT9: a snapshot of which a part is missing vouches for no rest.
+    #[test]
+    fn ent9_a_part_of_a_snapshot_vouches_for_no_rest() {
+        let mut timeline = Timeline::new(8);
+        for (time_us, whole) in [(100, true), (200, false), (300, false), (300, true), (400, false)] {
+            timeline.insert(time_us, whole, None);
+        }
+        let vouched = [100, 101, 300, 301, 500].map(|time_us| timeline.vouched_before(time_us));
+        assert_eq!(vouched, [None, Some(100), Some(100), Some(300), Some(300)]);
+        let mut torn = Timeline::new(8);
+        torn.insert(100, false, None);
+        torn.insert(200, false, None);
+        assert_eq!(torn.vouched_before(300), Some(100));
     }
 
     /// SPEC ENT6: a flood keeps the left one of playback and the newest.
@@ -135,7 +158,7 @@ mod tests {
     fn ent6_a_flood_keeps_the_left_one_and_the_newest() {
         let mut timeline = Timeline::new(8);
         for time in 1..1_000 {
-            timeline.insert(time * 10, Some(35));
+            timeline.insert(time * 10, true, Some(35));
         }
         assert!(timeline.has_left(35));
         assert_eq!((timeline.earliest(), timeline.latest()), (Some(30), Some(9_990)));

@@ -102,6 +102,12 @@ impl Tracks {
             .map(|(index, _)| index)
     }
 
+    /// The segment of a life in a slot as it is drawn.
+    pub(super) fn shown_segment(&self, slot: Slot, entity: Entity) -> Option<u32> {
+        let mut stays = self.of_slot(slot).filter(|(_, track)| track.entity == entity);
+        stays.find_map(|(_, track)| track.shown.map(|shown| shown.segment))
+    }
+
     /// Begins a stay; its fields are the caller's to fill.
     pub(super) fn begin(&mut self, slot: Slot, entity: Entity) -> TrackIndex {
         let at = usize::from(slot);

@@ -218,13 +218,50 @@ fn pre1_repeated_and_left_out_numbers() {
     // The server moves it without any input.
     prediction.correct(said(20, 3, [0.5, 0.0]));
     assert_eq!(*prediction.state(), [1.5, 0.0]);
-    // More than was predicted is in the state; what is in it is not played again.
+    // Inputs that were not predicted are in the state.
+    prediction.pass(9);
     prediction.correct(said(30, 9, [7.0, 0.0]));
     assert_eq!(prediction.predict(9, [1.0, 0.0]), Predicted::Repeated);
     assert_eq!(
         (*prediction.state(), prediction.pending().count()),
         ([7.0, 0.0], 0)
     );
+}
+
+/// SPEC PRE2: a state that claims inputs which were never pushed is refused by name and counted, and prediction goes on; whether it
+/// comes in the middle, or before the first input.
+#[test]
+fn pre2_a_state_with_inputs_never_pushed_stops_nothing() {
+    for wild in [6, 7, 1_000, i32::MAX as u32] {
+        let mut prediction = steps();
+        for number in 1..=5 {
+            prediction.predict(number, [1.0, 0.0]);
+        }
+        prediction.correct(said(10, 2, [2.0, 0.0]));
+        assert_eq!(
+            prediction.correct(said(20, wild, [99.0, 0.0])),
+            Corrected::Unpushed
+        );
+        assert_eq!(
+            (*prediction.state(), prediction.counts().unpushed),
+            ([5.0, 0.0], 1)
+        );
+        assert_eq!(prediction.pending().collect::<Vec<_>>(), [3, 4, 5]);
+        assert_eq!(prediction.predict(6, [1.0, 0.0]), Predicted::Applied);
+        let taken = prediction.correct(said(30, 5, [5.5, 0.0]));
+        assert_eq!(taken, Corrected::Taken(Absorbed::Smoothed));
+        assert_eq!(*prediction.state(), [6.5, 0.0]);
+
+        let mut early = steps();
+        early.correct(said(10, wild, [3.0, 0.0]));
+        assert_eq!(early.predict(1, [1.0, 0.0]), Predicted::Applied);
+        assert_eq!(early.counts().unpushed, 1);
+        early.correct(said(20, 1, [4.5, 0.0]));
+        assert_eq!(
+            (*early.state(), early.predict(2, [1.0, 0.0])),
+            ([4.5, 0.0], Predicted::Applied)
+        );
+    }
 }
 
 /// SPEC PRE1, ID8: numbers may wrap.

@@ -43,6 +43,14 @@ impl Client {
         Ok(pushed.number)
     }
 
+    /// Forgets the inputs that the relay has not acknowledged, as nothing will come of them; gives the number of the first and how
+    /// many there were.
+    pub fn forget_inputs(&mut self) -> Option<(u32, u32)> {
+        let lost = self.inputs.forget();
+        self.statistics.inputs_lost += lost.map_or(0, |(_, count)| u64::from(count));
+        lost
+    }
+
     /// Moves the free camera, in metres. It goes in every datagram from now on; a new stream measures it anew.
     ///
     /// # Errors
@@ -57,6 +65,10 @@ impl Client {
     pub fn poll_transmit(&mut self, now_us: u64, out: &mut Vec<u8>) -> bool {
         let sent = match &mut self.phase {
             Phase::Handshake(attempt) => {
+                if let Some(denial) = attempt.denial(now_us) {
+                    self.end(Ending::Denied(denial));
+                    return false;
+                }
                 if attempt.is_over(&self.settings, now_us) {
                     self.end(Ending::Unanswered);
                     return false;

@@ -169,6 +169,23 @@ fn a_forged_or_malformed_welcome_begins_nothing() {
     );
 }
 
+/// THREATS 21: a denial is in clear, so whoever saw the client's randomness can make one up: a Welcome that comes within half a
+/// second of it begins the session all the same.
+#[test]
+fn threats_21_a_denial_is_nothing_where_a_welcome_comes() {
+    let mut client = Client::new(ClientSettings::default(), [1; 16], 0);
+    let mut denied = Vec::new();
+    put_denied(&mut denied, PROTOCOL_VERSION, &[1; 16], Denial::Full);
+    for at_us in [0, 100_000, 400_000] {
+        client.receive(at_us, &mut denied.clone());
+        client.poll_transmit(at_us, &mut Vec::new());
+    }
+    let mut relay = Relay::new([1; 16], [2; 16], 7);
+    assert_eq!(client.receive(499_999, &mut relay.welcome()), Received::Welcomed);
+    client.poll_transmit(600_000, &mut Vec::new());
+    assert_eq!(client.state(), SessionState::Connected);
+}
+
 #[test]
 fn a_denial_with_the_echo_ends_the_attempt() {
     let mut client = Client::new(ClientSettings::default(), [1; 16], 0);
@@ -179,6 +196,10 @@ fn a_denial_with_the_echo_ends_the_attempt() {
         Received::Denied(Denial::Token)
     );
     let ending = Ending::Denied(Denial::Token);
+    client.poll_transmit(499_999, &mut Vec::new());
+    assert_eq!(client.state(), SessionState::Requesting, "a Welcome may come");
+    assert_eq!(client.next_timer(), 500_000);
+    assert!(!client.poll_transmit(500_000, &mut Vec::new()));
     assert_eq!(client.state(), SessionState::Closed(ending));
     assert_eq!(events(&mut client), [ClientEvent::Closed(ending)]);
     assert_eq!(

@@ -1,6 +1,7 @@
 //! A client and its playback: what is received is what is drawn (SPEC TAB6, ENT4, ENT7, PLY7).
 
 use super::relay::{Relay, complete, record, remove};
+use crate::client::display::Absence;
 use crate::client::playback::clock::ClockMode;
 use crate::client::playback::evaluate::PoseMode;
 use crate::client::playback::settings::PlaybackSettings;
@@ -220,4 +221,62 @@ fn ent7_a_view_that_was_whole_before_is_adopted() {
         panic!("it is drawn")
     };
     assert!(at.valid_at_r && at.mode == PoseMode::Interpolated, "{at:?}");
+}
+
+/// SPEC OPS2, ENT5: a session that is adopted costs no blank frame: what was drawn stays, as stale, until there is a picture of the new
+/// one, and then who is gone departs and who is there goes on.
+#[test]
+fn ops2_the_old_picture_stays_until_there_is_a_new_one() {
+    let both = |id: u32| {
+        let of = |slot| complete(slot, record(u32::from(slot) + 1, 10_000, u64::from(id) * T));
+        vec![of(0), of(1)]
+    };
+    let mut old = Rig::new();
+    for id in 1..8 {
+        old.say(id, both(id));
+    }
+    assert_eq!(old.playback.drawn().count(), 2);
+    // The new relay's session, whole before it is shown; one of the two has gone meanwhile.
+    let mut rig = Rig::new();
+    let one = |id: u32| vec![complete(0, record(1, 15_000, u64::from(id) * T))];
+    rig.say(30, one(30));
+    rig.playback = old.playback;
+    rig.playback.adopt(&rig.client, rig.now_us);
+    let name = |id| Entity { id, generation: 0 };
+    let mut blank_frames = 0;
+    for id in 31..40 {
+        assert!(rig.playback.drawn().count() > 0, "a blank picture before {id}");
+        if rig.playback.mode() == ClockMode::Waiting {
+            blank_frames += 1;
+            assert!(
+                rig.playback
+                    .drawn()
+                    .all(|drawn| !drawn.at.valid_at_r && drawn.at.mode == PoseMode::Stale)
+            );
+            assert!(rig.playback.seen().is_none() && !rig.playback.is_view_ready());
+            assert!(rig.playback.drawn_at(1, name(2)).is_some());
+        }
+        rig.say(id, one(id));
+        if blank_frames > 0 && rig.playback.mode() == ClockMode::Playing {
+            let mut turned: Vec<_> = rig
+                .playback
+                .turned()
+                .iter()
+                .map(|turned| (turned.entity.id, turned.kind))
+                .collect();
+            turned.sort_by_key(|(id, _)| *id);
+            let switched = TurnedKind::Switched {
+                segment: 0,
+                late: true,
+            };
+            assert_eq!(
+                turned,
+                [(1, switched), (2, TurnedKind::Departed(Absence::Unheard))]
+            );
+            break;
+        }
+    }
+    assert!(blank_frames > 0);
+    assert_eq!(rig.playback.drawn().count(), 1);
+    assert!(rig.playback.drawn().all(|drawn| drawn.at.valid_at_r));
 }

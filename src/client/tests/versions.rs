@@ -69,6 +69,7 @@ fn a_client_of_no_spoken_version_ends() {
     let mut denied = Vec::new();
     put_denied(&mut denied, OLD, &[1; 16], Denial::Version);
     client.receive(1, &mut denied);
+    assert!(client.next_timer() <= 500_001 && !client.poll_transmit(500_001, &mut Vec::new()));
     assert_eq!(
         client.state(),
         SessionState::Closed(Ending::Denied(Denial::Version))

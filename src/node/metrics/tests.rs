@@ -86,6 +86,16 @@ fn faults_91_92_series_do_not_grow_and_gauges_go_with_their_shard() {
     );
     assert_eq!(value(&text, "ackline_round_trip_seconds_sum"), Some(0.03));
     assert_eq!(value(&text, "ackline_arena_frames"), Some(9.0));
+    shards.iter_mut().for_each(|shard| shard.tell_versions(&[1, 3]));
+    let by_version = metrics.render(&status, 1);
+    assert_eq!(value(&by_version, "ackline_sessions{version=\"2\"}"), Some(2.0));
+    assert_eq!(value(&by_version, "ackline_sessions{version=\"3\"}"), Some(6.0));
+    assert_eq!(series(&by_version), before);
+    status.insecure.store(true, Ordering::Relaxed);
+    metrics.refuse_admin();
+    let text = metrics.render(&status, 1);
+    assert_eq!(value(&text, "ackline_insecure"), Some(1.0));
+    assert_eq!(value(&text, "ackline_admin_refused_total"), Some(1.0));
     shards.pop();
     assert_eq!(value(&metrics.render(&status, 1), "ackline_clients"), Some(3.0));
     shards.clear();

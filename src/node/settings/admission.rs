@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::{OutOfBounds, RelaySettings, SettingsError, within};
 use crate::limits;
-use crate::node::minter::KEY_FILE;
+use crate::node::minter::Minter;
 use crate::node::number::wish;
-use crate::node::small_file::{self, Pipes};
+use crate::node::small_file::Pipes;
 use crate::relay::admission::Limits;
 use crate::token::{AUDIENCE_BYTES_MAX, TokenKeys};
 
@@ -37,6 +37,14 @@ pub(super) const DEFAULT: Limits = Limits {
     malformed: 32,
     loopback: false,
 };
+
+/// The numbers of keys for people; the first is the one to mint with.
+#[must_use]
+pub fn in_words(keys: &TokenKeys) -> String {
+    let numbers: Vec<String> = keys.numbers().iter().map(ToString::to_string).collect();
+    let noun = if numbers.len() == 1 { "key" } else { "keys" };
+    format!("{noun} {}", numbers.join(", "))
+}
 
 /// Checks every bound.
 pub(super) fn check(given: &Limits) -> Result<(), OutOfBounds> {
@@ -88,10 +96,11 @@ pub(super) fn wish_of(key: &str) -> Option<String> {
 }
 
 impl RelaySettings {
-    /// True when nobody needs a token: where that was said, and on loopback where there are no keys.
+    /// True when nobody needs a token: where that was said, and, where nothing was, on loopback without keys.
     #[must_use]
     pub fn is_insecure(&self) -> bool {
-        self.insecure || (self.token_keys.is_none() && self.listen.ip().is_loopback())
+        let by_itself = self.token_keys.is_none() && self.listen.ip().is_loopback();
+        self.insecure.unwrap_or(by_itself)
     }
 
     /// Checks that whoever reaches the relay needs a token, or that it was said that nobody does.
@@ -99,37 +108,52 @@ impl RelaySettings {
     /// # Errors
     /// The way out.
     pub fn check_admission(&self) -> Result<(), SettingsError> {
-        if self.insecure && self.token_keys.is_some() {
-            let fault = "insecure is set beside token_keys_file: leave out one of them".to_owned();
-            return Err(OutOfBounds {
-                key: "insecure",
-                fault,
-            }
-            .of_flag());
+        let keys = "token_keys_file (`ackline token key` makes one)";
+        let refused = |key, fault: String| Err(OutOfBounds { key, fault }.at(&self.places));
+        match (self.insecure, &self.token_keys) {
+            (Some(true), Some(_)) => refused(
+                "insecure",
+                format!(
+                    "insecure is set beside token_keys_file, which {} gives: leave out one of them",
+                    self.places.of("token_keys_file")
+                ),
+            ),
+            (Some(false), None) => refused(
+                "insecure",
+                format!(
+                    "insecure is false and there are no token keys, so nobody could come in: give {keys}, or leave insecure out"
+                ),
+            ),
+            (None, None) if !self.listen.ip().is_loopback() => refused(
+                "listen",
+                format!(
+                    "others can reach {} and there are no token keys: give {keys}, or set insecure on a network you trust",
+                    self.listen
+                ),
+            ),
+            _ => Ok(()),
         }
-        if self.is_insecure() || self.token_keys.is_some() {
-            return Ok(());
+    }
+
+    /// Who comes in, for people.
+    #[must_use]
+    pub fn admission_in_words(&self) -> String {
+        match &self.token_keys {
+            Some(keys) if !self.is_insecure() => format!("tokens of {}", in_words(keys)),
+            _ => "insecure: whoever asks comes in".to_owned(),
         }
-        let fault = format!(
-            "others can reach {} and there are no token keys: give token_keys_file (`ackline token key` makes one), or set insecure on a network you trust",
-            self.listen
-        );
-        Err(OutOfBounds { key: "listen", fault }.of_flag())
     }
 
     /// Reads the file of the token keys, where one is named.
     pub(super) fn read_keys(&mut self, pipes: Pipes) -> Result<(), OutOfBounds> {
         self.token_keys = None;
-        if self.token_keys_file.is_empty() {
-            return Ok(());
+        if !self.token_keys_file.is_empty() {
+            let keys = Minter::keys_of(Path::new(&self.token_keys_file), pipes);
+            self.token_keys = Some(keys.map_err(|error| OutOfBounds {
+                key: "token_keys_file",
+                fault: format!("token_keys_file: {error}"),
+            })?);
         }
-        let refused = |fault: String| OutOfBounds {
-            key: "token_keys_file",
-            fault: format!("token_keys_file {:?}: {fault}", self.token_keys_file),
-        };
-        let file = Path::new(&self.token_keys_file);
-        let text = small_file::read_text(file, KEY_FILE, pipes).map_err(refused)?;
-        self.token_keys = Some(TokenKeys::parse(&text).map_err(|error| refused(error.to_string()))?);
         Ok(())
     }
 

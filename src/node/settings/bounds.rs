@@ -5,8 +5,10 @@ use std::ops::RangeInclusive;
 use crate::limits::{self, DATAGRAM_MAX, SHARDS_MAX, UPSTREAM_TOKEN_MAX};
 use crate::node::number::wish;
 use crate::state::view::ViewError;
+use crate::wire::version::Versions;
 
 pub(super) const SHARDS: RangeInclusive<usize> = 1..=SHARDS_MAX;
+pub(super) const PROTOCOL_MIN: RangeInclusive<u16> = Versions::SPOKEN.lowest()..=Versions::SPOKEN.highest();
 pub(super) const SESSIONS_MAX: RangeInclusive<usize> = 1..=limits::SESSIONS_MAX;
 pub(crate) const BUDGET_BYTES_PER_S: RangeInclusive<u64> = 4_000..=1_000_000_000;
 /// 0, or from [`BUDGET_BURST_LEAST`] on.
@@ -28,6 +30,7 @@ pub(super) fn wish_of(key: &str) -> Option<String> {
         "audience" => "give a text of at most 32 bytes".to_owned(),
         "public_addresses" => "give a text such as \"203.0.113.7:7777\"".to_owned(),
         "insecure" => "give true or false".to_owned(),
+        "protocol_min" => wish("a whole number", &PROTOCOL_MIN),
         "admin" => "give an address such as \"127.0.0.1:8000\"".to_owned(),
         "upstream" => "give a text such as \"origin.example:7700\"".to_owned(),
         "upstream_ca_file" => "give the path of a file such as \"/etc/ackline/origin-ca.pem\"".to_owned(),

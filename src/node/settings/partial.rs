@@ -28,9 +28,12 @@ pub struct PartialSettings {
     #[arg(long, env = "ACKLINE_PUBLIC_ADDRESSES", value_name = "ADDR[,ADDR...]")]
     pub public_addresses: Option<String>,
     /// Let in whoever asks, without a token: for a laptop or a network you trust [default: false; true on loopback where
-    /// no keys are given]
+    /// no keys are given; false said aloud, without keys, is refused]
     #[arg(long, env = "ACKLINE_INSECURE", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub insecure: Option<bool>,
+    /// The lowest protocol version that clients may speak: with 3 those that speak only version 2 are denied [default: 2]
+    #[arg(long, env = "ACKLINE_PROTOCOL_MIN", value_name = "N", value_parser = whole(bounds::PROTOCOL_MIN))]
+    pub protocol_min: Option<u16>,
     /// Cookies sent to strangers in a second, in all; 0 for no limit [default: 20000]
     #[arg(long, env = "ACKLINE_CHALLENGES_PER_S", value_name = "N", value_parser = whole(admission::CHALLENGES_PER_S))]
     pub challenges_per_s: Option<u64>,
@@ -141,6 +144,10 @@ pub struct PartialSettings {
     /// The form of log lines [default: human]
     #[arg(long, env = "ACKLINE_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
+    /// Which of these keys the command line gave, where that is known; the rest came from variables.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub flags: Option<Vec<&'static str>>,
 }
 
 /// What is wrong in a line: toml's own words, the key, and what to give.
@@ -208,7 +215,8 @@ impl PartialSettings {
         over(&self.token_keys_file, &mut settings.token_keys_file);
         over(&self.audience, &mut settings.audience);
         over(&self.public_addresses()?, &mut settings.public_addresses);
-        over(&self.insecure, &mut settings.insecure);
+        settings.insecure = self.insecure.or(settings.insecure);
+        over(&self.protocol_min, &mut settings.protocol_min);
         let limits = &mut settings.limits;
         over(&self.challenges_per_s, &mut limits.challenges_per_s);
         over(

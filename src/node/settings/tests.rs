@@ -3,17 +3,8 @@
 use super::*;
 
 fn load(text: &str, flags: &PartialSettings) -> Result<RelaySettings, String> {
-    let mut settings = RelaySettings::default();
-    let parsed = PartialSettings::parse("relay.toml", text).map_err(|error| error.to_string())?;
-    parsed.apply(&mut settings).unwrap();
-    settings
-        .check()
-        .map_err(|error| error.in_file("relay.toml", text).to_string())?;
-    flags.apply(&mut settings).unwrap();
-    let read = settings.read_tokens(Pipes::Refused);
-    read.map_err(|error| error.of_flag().to_string())?;
-    settings.validate().map_err(|error| error.to_string())?;
-    Ok(settings)
+    let file = Some(("relay.toml", text));
+    RelaySettings::of(flags, file, Pipes::Refused).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -151,8 +142,14 @@ fn what_is_shown_loads_again_and_hides_secrets() {
     assert_eq!(again.upstream_token, "".into(), "what is masked is left out");
     assert_eq!(settings.changed(&again), ["upstream_token"]);
     assert_eq!(
+        (again.insecure, settings.insecure),
+        (Some(false), None),
+        "what is in force is said"
+    );
+    assert_eq!(
         RelaySettings {
             upstream_token: settings.upstream_token.clone(),
+            insecure: None,
             ..again
         },
         settings
@@ -188,7 +185,7 @@ fn tokens_come_from_files_that_no_list_of_processes_shows() {
             assert!(!text.contains("hunter2"), "{text}");
         }
         let again = load(&shown, &none).unwrap();
-        assert!(again == settings && settings.changed(&again).is_empty());
+        assert!(settings.changed(&again).is_empty());
         write("hunter3");
         assert_eq!(settings.changed(&load(&text, &none).unwrap()), [key]);
         let changed = RelaySettings::default().changed(&settings);
@@ -250,4 +247,76 @@ fn every_key_is_in_the_list_and_has_a_wish() {
     let mut other = RelaySettings::default();
     (other.log, other.sessions_max) = ("debug".to_owned(), 7);
     assert_eq!(RelaySettings::default().changed(&other), ["sessions_max", "log"]);
+}
+
+/// What is shown of `insecure` is what holds: on loopback without keys whoever asks is let in, whether or not that was said. False
+/// said aloud, without keys, is refused there too; so is true beside keys, and each is named with where it was given.
+#[test]
+fn insecure_is_shown_as_it_is_and_refused_where_it_contradicts() {
+    let keys = std::env::temp_dir().join(format!("ackline-settings-{}.keys", std::process::id()));
+    std::fs::write(&keys, format!("7:{}\n", "ab".repeat(32))).unwrap();
+    let file = format!("token_keys_file = {:?}\n", keys.display().to_string());
+    let here = "listen = \"127.0.0.1:0\"\n";
+    for (text, insecure) in [
+        (here.to_owned(), true),
+        (format!("{here}insecure = true"), true),
+        ("insecure = true".to_owned(), true),
+        (format!("{here}{file}"), false),
+        (file.clone(), false),
+        (format!("{file}insecure = false"), false),
+    ] {
+        let settings = load(&text, &PartialSettings::default()).unwrap();
+        assert_eq!(settings.check_admission(), Ok(()), "{text}");
+        assert_eq!(settings.shown().insecure, Some(insecure), "{text}");
+        assert!(
+            settings
+                .to_toml()
+                .unwrap()
+                .contains(&format!("\ninsecure = {insecure}\n"))
+        );
+    }
+    let mut said = PartialSettings {
+        insecure: Some(true),
+        ..PartialSettings::default()
+    };
+    said.note_words(["--insecure".to_owned()].into_iter());
+    for (text, flags, words) in [
+        (
+            format!("{here}insecure = false"),
+            None,
+            "relay.toml, line 2: insecure is false and there are no token keys",
+        ),
+        (
+            String::new(),
+            None,
+            "--listen or ACKLINE_LISTEN: others can reach 0.0.0.0:7777",
+        ),
+        (
+            file.clone(),
+            Some(&said),
+            "--insecure: insecure is set beside token_keys_file, which relay.toml, line 1 gives: leave out one of them",
+        ),
+    ] {
+        let settings = load(&text, flags.unwrap_or(&PartialSettings::default())).unwrap();
+        let error = settings.check_admission().unwrap_err().to_string();
+        assert!(error.starts_with(words), "{error}");
+    }
+    std::fs::write(&keys, "# one\n\nx\n").unwrap();
+    let error = load(&file, &PartialSettings::default()).unwrap_err();
+    assert!(
+        error.starts_with("relay.toml, line 1: token_keys_file: ")
+            && error.contains(&format!("{}, line 3 is no key", keys.display())),
+        "{error}"
+    );
+    let secret = "7:".to_owned() + &"ab".repeat(32);
+    let error = load(
+        &format!("token_keys_file = \"{secret}\"\n"),
+        &PartialSettings::default(),
+    )
+    .unwrap_err();
+    assert!(
+        error.contains("not the name of a file") && !error.contains("abab"),
+        "{error}"
+    );
+    std::fs::remove_file(keys).unwrap();
 }

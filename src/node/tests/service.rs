@@ -6,8 +6,10 @@ use super::watcher::Watcher;
 use super::{LONG, metric, origin, relay, wait_metric};
 use crate::client::inbox::{ClientEvent, Ending};
 use crate::client::session::SessionState;
+use crate::client::settings::ClientSettings;
 use crate::wire::handshake::Denial;
 use crate::wire::payload::CloseReason;
+use crate::wire::version::Versions;
 
 /// FAULTS 105: a second relay on the same port is refused in one sentence; two on free ports share nothing.
 #[test]
@@ -103,4 +105,30 @@ fn strangers_are_counted_and_disturb_nobody() {
         watcher.client.newest().map(|newest| newest.id) != newest
     });
     assert_eq!(metric(&relay, "ackline_sessions_opened_total"), 1.0);
+}
+
+/// With `protocol_min` at the newest version clients of the one before are denied, and told which is spoken; others are served.
+#[test]
+fn threats_20_a_relay_may_end_the_version_before() {
+    let origin = origin();
+    let relay = RelayHandle::start(RelaySettings {
+        protocol_min: 3,
+        ..RelaySettings::loopback(origin.addr())
+    })
+    .unwrap();
+    assert!(relay.wait_ready(LONG));
+    let old = ClientSettings {
+        versions: Versions::between(2, 2).unwrap(),
+        ..ClientSettings::default()
+    };
+    let mut watcher = Watcher::with(relay.data_addr(), old);
+    let denied = SessionState::Closed(Ending::Denied(Denial::Version));
+    watcher.run_until("it is denied", |watcher| watcher.client.state() == denied);
+    Watcher::joined(relay.data_addr());
+    wait_metric(
+        &relay,
+        "ackline_handshakes_refused_total{reason=\"version\"}",
+        1.0,
+    );
+    assert_eq!(metric(&relay, "ackline_sessions{version=\"2\"}"), 0.0);
 }

@@ -26,8 +26,12 @@ fn socket() -> UdpSocket {
 
 impl Watcher {
     pub(super) fn new(relay: SocketAddr) -> Watcher {
+        Watcher::with(relay, ClientSettings::default())
+    }
+
+    pub(super) fn with(relay: SocketAddr, settings: ClientSettings) -> Watcher {
         let nonce = crate::node::random::random().unwrap();
-        let client = Client::new(ClientSettings::default(), nonce, monotonic_us());
+        let client = Client::new(settings, nonce, monotonic_us());
         Watcher {
             client,
             events: Vec::new(),

@@ -2,7 +2,8 @@
 //!
 //! Invariant: at most `frames` frames are held, the oldest goes first; frames share what did not change. The index holds the
 //! entities that live or ended within these frames, so both are bounded by the world and the history. Looking an entity up walks over the
-//! frames from the newest to the time asked for, and over no entities.
+//! frames from the newest to the time asked for, and over no entities. At many ticks a second a slot may have had two tenants
+//! within the history, each with its own ticks.
 
 #![deny(
     clippy::indexing_slicing,
@@ -121,6 +122,19 @@ impl History {
         false
     }
 
+    /// Whether any segment of a life was observed by `r_us`, as far as the history goes.
+    pub(super) fn observed_by(&self, entity: Entity, r_us: u64) -> bool {
+        let slot = self.slots.get(&entity).copied();
+        let first_us = slot.and_then(|slot| {
+            let mut frames = self.frames.iter();
+            frames.find_map(|frame| {
+                let record = frame.record(slot).filter(|record| record.entity == entity)?;
+                record.motion.map(|motion| motion.observed_us)
+            })
+        });
+        first_us.is_some_and(|first| first <= r_us)
+    }
+
     /// Frames held, and entities known.
     pub(super) fn sizes(&self) -> (usize, usize) {
         (self.frames.len(), self.slots.len())
@@ -135,12 +149,14 @@ impl History {
     ) -> Result<Rewound, LagRefusal> {
         let slot = *self.slots.get(&entity).ok_or(LagRefusal::UnknownEntity)?;
         let mut around = Around::default();
+        let mut met = false;
         for frame in self.frames.iter().rev() {
             match frame.place(slot) {
                 Place::Live(record) if record.entity == entity => {
                     if record.born_us > r_us {
                         return Err(LagRefusal::NotBorn);
                     }
+                    met = true;
                     if around.look_at(record, r_us)? {
                         let shown = around.shown(r_us, frame, extrapolation_most_us)?;
                         return Ok(shown.pose(&frame.schema, r_us));
@@ -150,12 +166,21 @@ impl History {
                     if r_us >= grave.at_us {
                         return Err(LagRefusal::Gone);
                     }
+                    met = true;
                 }
                 // Before it was heard of.
-                _ => return Err(around.nothing_before()),
+                _ if met => return Err(around.nothing_before()),
+                // The slot's next tenant.
+                _ => {}
             }
         }
-        Err(LagRefusal::TooOld)
+        // It was there before the history, and without a pose if that goes back to the time.
+        let reaches = self.oldest_us().is_some_and(|oldest| oldest <= r_us);
+        Err(if reaches {
+            around.nothing_before()
+        } else {
+            LagRefusal::TooOld
+        })
     }
 }
 

@@ -5,11 +5,11 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::{PLACE_BITS, SessionChange, Shard, ShardLimits};
-use crate::limits::{IDLE_US, LEASE_US, WELCOME_SPACING_US, WELCOMES_MAX};
+use crate::limits::{IDLE_US, LEASE_US, WELCOME_SPACING_US};
 use crate::relay::admission::Limited;
 use crate::relay::compose::{Blocks, Composed, Outer, compose};
 use crate::relay::counters::DatagramRefusal;
-use crate::relay::gate::Admitted;
+use crate::relay::gate::{Admitted, Opened};
 use crate::relay::outbox::{Outbox, Path};
 use crate::relay::session::{Opening, Session};
 use crate::token::TokenRefusal;
@@ -22,6 +22,7 @@ use crate::wire::version::Agreed;
 /// Why no session was opened.
 enum Refused {
     Token,
+    Limited(Limited),
     NoRoom,
 }
 
@@ -76,19 +77,29 @@ impl Shard {
             }
             return Ok(());
         }
+        if let Some(denial) = self.denial(version) {
+            return self.deny(denial, path, &client_nonce, outbox);
+        }
+        let opened = match self.open_token(now_us, path, response.token) {
+            Ok(opened) => opened,
+            Err(Refused::Token) => return self.deny(Denial::Token, path, &client_nonce, outbox),
+            Err(Refused::Limited(limited)) => {
+                self.counters.limit(limited);
+                return Err(DatagramRefusal::HandshakeLimit);
+            }
+            Err(Refused::NoRoom) => return Err(DatagramRefusal::NoRoom),
+        };
         if let Err(limited) = self.admission.handshake(now_us, path.remote.ip()) {
             self.counters.limit(limited);
             return Err(DatagramRefusal::HandshakeLimit);
         }
-        if let Some(denial) = self.denial(version) {
-            return self.deny(denial, path, &client_nonce, outbox);
-        }
         let ShardLimits { limits, census, .. } = &self.settings.limits;
         if !census.enter(limits, path.remote.ip()) {
+            // Its host is full, not the relay: that is counted apart.
             self.counters.limit(Limited::Sessions);
-            return self.deny(Denial::Full, path, &client_nonce, outbox);
+            return self.say_denied(Denial::Full, path, &client_nonce, outbox);
         }
-        let granted = self.grant(now_us, path, &response);
+        let granted = self.grant(now_us, path, &response, opened);
         if granted.is_err() {
             let ShardLimits { limits, census, .. } = &self.settings.limits;
             census.leave(limits, path.remote.ip());
@@ -96,7 +107,7 @@ impl Shard {
         match granted {
             Ok(place) => self.welcome(place, now_us, outbox),
             Err(Refused::Token) => return self.deny(Denial::Token, path, &client_nonce, outbox),
-            Err(Refused::NoRoom) => return Err(DatagramRefusal::NoRoom),
+            Err(Refused::NoRoom | Refused::Limited(_)) => return Err(DatagramRefusal::NoRoom),
         }
         Ok(())
     }
@@ -115,22 +126,41 @@ impl Shard {
     }
 
     /// Opens a session where the token allows it; its place.
-    fn grant(&mut self, now_us: u64, path: Path, response: &Response<'_>) -> Result<usize, Refused> {
-        let place = self.free.last().copied().unwrap_or(self.sessions.len());
-        let connection = self.connection_of(place).ok_or(Refused::NoRoom)?;
-        let admitted = self
-            .admitted(response.token, path, connection)
-            .ok_or(Refused::Token)?;
-        let before = admitted.as_ref().and_then(|admitted| admitted.instead_of);
-        if let Some(before) = before.and_then(|before| self.unheard(before)) {
-            self.close(before, CloseReason::Replaced);
+    fn grant(
+        &mut self,
+        now_us: u64,
+        path: Path,
+        response: &Response<'_>,
+        opened: Option<Opened>,
+    ) -> Result<usize, Refused> {
+        let free = self.free.pop();
+        let place = free.unwrap_or(self.sessions.len());
+        let granted = self.grant_at(place, now_us, path, response, opened);
+        if granted.is_err() {
+            self.free.extend(free);
         }
+        granted.map(|()| place)
+    }
+
+    fn grant_at(
+        &mut self,
+        place: usize,
+        now_us: u64,
+        path: Path,
+        response: &Response<'_>,
+        opened: Option<Opened>,
+    ) -> Result<(), Refused> {
+        let connection = self.connection_of(place).ok_or(Refused::NoRoom)?;
+        let admitted = match opened.zip(self.settings.gate.clone()) {
+            Some((opened, gate)) => {
+                let claimed = gate.claim(opened, connection);
+                Some(claimed.map_err(|refusal| self.refuse_token(now_us, path, refusal))?)
+            }
+            None => None,
+        };
         self.make_room();
-        // Only now is a place taken: the closed session's, which came last, or the one that was meant.
-        self.free.retain(|free| *free != place);
         self.open_session(place, connection, now_us, path, response, admitted)
-            .ok_or(Refused::NoRoom)?;
-        Ok(place)
+            .ok_or(Refused::NoRoom)
     }
 
     /// Where sessions enough wait to be heard, the one that has waited for the longest goes (THREATS 17): an honest client is
@@ -166,6 +196,16 @@ impl Shard {
         outbox: &mut impl Outbox,
     ) -> Result<(), DatagramRefusal> {
         self.counters.handshakes_refused[denial as usize - 1] += 1;
+        self.say_denied(denial, path, client_nonce, outbox)
+    }
+
+    fn say_denied(
+        &self,
+        denial: Denial,
+        path: Path,
+        client_nonce: &ClientNonce,
+        outbox: &mut impl Outbox,
+    ) -> Result<(), DatagramRefusal> {
         let version = self.settings.versions.highest();
         answer(path, outbox, |out| {
             handshake::put_denied(out, version, client_nonce, denial)
@@ -178,21 +218,25 @@ impl Shard {
         Some(random << 32 | u64::from(self.settings.index) << PLACE_BITS | u64::try_from(place).ok()?)
     }
 
-    /// What a token grants: `Some(None)` in insecure mode, where none may be shown; `None` when it is refused, for a reason
-    /// that is counted and not told.
-    fn admitted(&mut self, token: &[u8], path: Path, connection: u64) -> Option<Option<Admitted>> {
-        let outcome = match &self.settings.gate {
-            Some(gate) => gate.admit(token, path.remote.ip(), connection).map(Some),
+    /// Opens a token; `None` in insecure mode, where none may be shown.
+    fn open_token(&mut self, now_us: u64, path: Path, token: &[u8]) -> Result<Option<Opened>, Refused> {
+        let outcome = match self.settings.gate.clone() {
+            Some(gate) => {
+                let limited = self.admission.open_token(now_us, path.remote.ip());
+                limited.map_err(Refused::Limited)?;
+                gate.open(token).map(Some)
+            }
             None if token.is_empty() => Ok(None),
             None => Err(TokenRefusal::UnknownKey),
         };
-        match outcome {
-            Ok(admitted) => Some(admitted),
-            Err(refusal) => {
-                self.counters.tokens_refused[refusal as usize] += 1;
-                None
-            }
-        }
+        outcome.map_err(|refusal| self.refuse_token(now_us, path, refusal))
+    }
+
+    /// Counts a token that is refused, for a reason that is not told.
+    fn refuse_token(&mut self, now_us: u64, path: Path, refusal: TokenRefusal) -> Refused {
+        self.counters.tokens_refused[refusal as usize] += 1;
+        self.admission.note_refused(now_us, path.remote.ip());
+        Refused::Token
     }
 
     /// The place of a session of this shard that was never heard.
@@ -236,8 +280,8 @@ impl Shard {
         };
         let mut session = Box::new(Session::new(opening, now_us));
         session.begin_view(self.settings.view);
-        if let Some(Admitted { id, grant, .. }) = admitted {
-            session.admit(id, &grant);
+        if let Some(admitted) = &admitted {
+            session.admit(admitted);
         }
         let client = session.client;
         if place == self.sessions.len() {
@@ -247,6 +291,7 @@ impl Shard {
         }
         self.by_source.insert((path.remote, client_nonce), place);
         self.open += 1;
+        self.count_version(agreed.version, true);
         self.unheard_open += 1;
         self.unheard.push_back(connection);
         self.counters.sessions_opened += 1;
@@ -286,7 +331,7 @@ impl Shard {
 
 /// True while a client that was not heard yet may be sent another Welcome, whatever for.
 pub(super) fn may_be_welcomed(session: &Session) -> bool {
-    session.confirmed || session.welcomes < WELCOMES_MAX
+    session.confirmed || session.welcomes < session.welcomes_max()
 }
 
 /// Puts one clear datagram into the outbox.

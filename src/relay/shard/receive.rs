@@ -8,6 +8,7 @@ use crate::relay::counters::DatagramRefusal;
 use crate::relay::outbox::{Outbox, Path};
 use crate::relay::session::{Arrival, Hearing, Received};
 use crate::state::player::PlayerEvent;
+use crate::token::TokenRefusal;
 use crate::wire::bytes::ByteReader;
 use crate::wire::handshake::{DatagramKind, UP_HEADER_BYTES};
 use crate::wire::payload::CloseReason;
@@ -102,6 +103,15 @@ impl Shard {
             return Err(DatagramRefusal::UpLimit);
         }
         let joined = session.confirmed;
+        if !joined
+            && let (Some(id), Some(gate)) = (&session.token, &self.settings.gate)
+            && !gate.confirm(id, session.client, session.connection, session.order)
+        {
+            // Another session of its token was heard first: at most one is (THREATS 9).
+            self.counters.tokens_refused[TokenRefusal::Used as usize] += 1;
+            self.close(place, CloseReason::Replaced);
+            return Err(DatagramRefusal::UnknownConnection);
+        }
         let mut hearing = Hearing {
             now_us,
             newest: number > newest,
@@ -128,9 +138,6 @@ impl Shard {
             return Err(DatagramRefusal::Malformed);
         };
         self.unheard_open -= usize::from(!joined);
-        if let (false, Some(id), Some(gate)) = (joined, &session.token, &self.settings.gate) {
-            gate.confirm(id, session.client, session.connection);
-        }
         let answer = hearing.answer;
         if let Received::Close(_) = received {
             self.close(place, CloseReason::Left);

@@ -7,6 +7,7 @@ use super::peer::{Peer, Rig, path};
 use crate::relay::budget::Budget;
 use crate::relay::gate::{Gate, Whereabouts};
 use crate::relay::outbox::Path;
+use crate::relay::shard::Receipt;
 use crate::sequence::Tick;
 use crate::state::player::PlayerEvent;
 use crate::state::view::{Range, Scope, View};
@@ -25,7 +26,9 @@ fn gate() -> Arc<Gate> {
         audience: "arena".to_owned(),
         addresses: vec!["127.0.0.1:7777".parse().unwrap()],
     };
-    Arc::new(Gate::new(keys(1), whereabouts, || NOW_S.load(Ordering::Relaxed)))
+    Arc::new(Gate::new(keys(1), whereabouts, 900, || {
+        NOW_S.load(Ordering::Relaxed)
+    }))
 }
 
 fn rig(gate: &Arc<Gate>) -> Rig {
@@ -89,33 +92,101 @@ fn a_session_is_what_its_token_grants() {
     assert!(session.interest.is_none() && session.budget(Budget::default()) == Budget::default());
 }
 
-/// THREATS 9: a token is good for one session. Until that was heard its client may try again, from its own address; the
-/// session made before goes.
+/// THREATS 9: a token is good for one session, the first that is heard. Until then there may be several, of copies of its Response
+/// from anywhere: none of them ends the owner's, though it may have come first, and when the owner was heard they go.
 #[test]
 fn threats_9_a_token_admits_once() {
     let mut rig = rig(&gate());
     let token = mint(&grant(), 1);
-    let first = join(&mut rig, 4_000, 1, &token).unwrap();
-    let other = Path {
+    let elsewhere = Path {
         remote: "10.9.9.9:4000".parse().unwrap(),
         local: None,
     };
-    assert!(matches!(
-        Peer::try_join(&mut rig, other, [2; 16], Some(&token)),
-        Err(Denial::Token)
-    ));
-    let mut again = join(&mut rig, 4_001, 3, &token).unwrap();
-    assert!(
-        !rig.has(first.connection) && rig.has(again.connection),
-        "it was never heard"
-    );
+    // A copy that was faster, the owner's own, two copies that were slower, one of them from his own address.
+    let mut copy = Peer::try_join(&mut rig, elsewhere, [2; 16], Some(&token)).unwrap();
+    let mut owner = join(&mut rig, 4_000, 1, &token).unwrap();
+    let others = [4_001, 4_002].map(|port| join(&mut rig, port, 3, &token).unwrap());
+    assert_eq!(rig.shard.open(), 4);
+    owner.speak(&mut rig);
+    rig.due();
     assert_eq!(rig.shard.open(), 1);
-    again.speak(&mut rig);
-    for port in [4_001, 4_002] {
+    assert!(rig.has(owner.connection) && !rig.has(copy.connection) && !rig.has(others[0].connection));
+    let late = copy.up(vec![0]);
+    rig.refuses(copy.path, &late);
+    for port in [4_001, 4_003] {
         assert!(matches!(join(&mut rig, port, 4, &token), Err(Denial::Token)));
     }
-    assert_eq!(refused(&rig, TokenRefusal::Used), 3);
-    assert!(rig.has(again.connection) && rig.shard.open() == 1);
+    assert_eq!(refused(&rig, TokenRefusal::Used), 2);
+    owner.follow(&mut rig, 5, 3);
+    assert!(owner.closed.is_none() && rig.shard.open() == 1);
+}
+
+/// THREATS 9: the same at two shards, before either has looked at what it is told to end: of sessions of one token that are heard
+/// at different shards the first stays, and the other's first word ends it.
+#[test]
+fn threats_9_a_token_admits_once_at_all_shards() {
+    let gate = gate();
+    let mut rigs = [0u8, 1].map(|index| {
+        Rig::with(20, Tick(1), |settings| {
+            settings.gate = Some(Arc::clone(&gate));
+            (settings.index, settings.seed) = (index, [index + 1; 32]);
+        })
+    });
+    let token = mint(&grant(), 1);
+    let mut peers: Vec<Peer> = (0..2)
+        .flat_map(|_| [0, 1])
+        .zip(4_000..)
+        .map(|(shard, port)| join(&mut rigs[shard], port, 1, &token).unwrap())
+        .collect();
+    peers[2].speak(&mut rigs[0]);
+    for (index, peer) in peers.iter_mut().enumerate().filter(|(index, _)| *index != 2) {
+        let word = peer.up(vec![0]);
+        let (receipt, answers) = rigs[index % 2].hear(peer.path, &word);
+        assert!(matches!(receipt, Receipt::Refused(_)) && answers.is_empty());
+    }
+    rigs.iter_mut().for_each(|rig| drop(rig.due()));
+    assert_eq!(
+        rigs.iter().map(|rig| rig.shard.open()).collect::<Vec<_>>(),
+        [1, 0]
+    );
+    let mut events = Vec::new();
+    rigs.iter_mut()
+        .for_each(|rig| rig.shard.take_player_events(&mut events));
+    let joined = events
+        .iter()
+        .filter(|event| matches!(event, PlayerEvent::Joined(..)));
+    assert_eq!(joined.count(), 1, "the origin hears of one: {events:?}");
+}
+
+/// THREATS 9: a hundred copies of a Response bring little before anybody is heard, and a bounded number of sessions.
+#[test]
+fn threats_9_copies_of_a_response_bring_little() {
+    let mut rig = rig(&gate());
+    let token = mint(&grant(), 1);
+    let (mut sessions, mut sent) = (0, 0usize);
+    for copy in 0..100u16 {
+        let from = path(5_000 + copy);
+        if Peer::try_join(&mut rig, from, [7; 16], Some(&token)).is_ok() {
+            sessions += 1;
+        }
+        for _ in 0..4 {
+            sent += rig
+                .turn_moving(20)
+                .iter()
+                .map(|(_, bytes)| bytes.len())
+                .sum::<usize>();
+        }
+    }
+    for _ in 0..100 {
+        sent += rig
+            .turn_moving(20)
+            .iter()
+            .map(|(_, bytes)| bytes.len())
+            .sum::<usize>();
+    }
+    assert_eq!(sessions, crate::limits::TOKEN_CLAIMS_MAX);
+    let most = 2 * crate::limits::UNCONFIRMED_BYTES as usize + 64 * (512 + 12 * 400);
+    assert!(sent < most, "{sent} bytes, bound {most}");
 }
 
 /// THREATS 18: a player that comes back with another token replaces its old session, once it was heard, and the old one is told;
@@ -148,10 +219,13 @@ fn threats_18_a_player_that_comes_back_replaces_its_old_session() {
     // Its last words, under way since before, do not bring it back.
     let late = old.up(vec![0]);
     rig.refuses(old.path, &late);
-    let mut newest = join(&mut rig, 4_003, 4, &mint(&grant(), 4)).unwrap();
+    // Of two that are opened the one opened later stays, though the other is heard after it.
+    let mut older = join(&mut rig, 4_003, 4, &mint(&grant(), 4)).unwrap();
+    let mut newest = join(&mut rig, 4_004, 5, &mint(&grant(), 5)).unwrap();
     newest.speak(&mut rig);
+    older.speak(&mut rig);
     (0..6).for_each(|_| drop(rig.turn_moving(3)));
-    assert!(!rig.has(new.connection) && rig.has(newest.connection));
+    assert!(!rig.has(new.connection) && !rig.has(older.connection) && rig.has(newest.connection));
 }
 
 /// THREATS 13: a backend whose clock is a minute off mints good tokens where they live longer than that; a wall clock that jumps
@@ -165,6 +239,7 @@ fn threats_13_a_minute_off_is_allowed_for_and_jumps_end_no_session() {
             audience: "arena".to_owned(),
             ..Whereabouts::default()
         },
+        10_000,
         || CLOCK_S.load(Ordering::Relaxed),
     ));
     let mut rig = rig(&gate);
@@ -185,9 +260,13 @@ fn threats_13_a_minute_off_is_allowed_for_and_jumps_end_no_session() {
         "its life is over here"
     );
     assert!(
-        join(&mut rig, 4_003, 4, &minted(10_160, 300, 4)).is_err(),
-        "nothing lives that long"
+        join(&mut rig, 4_003, 4, &minted(10_161, 300, 4)).is_err(),
+        "more than a minute ahead"
     );
+    assert_eq!(refused(&rig, TokenRefusal::Expired), 2);
+    assert!(join(&mut rig, 4_003, 4, &minted(10_161, 60, 4)).is_err());
+    assert_eq!(refused(&rig, TokenRefusal::FromTheFuture), 1);
+    assert!(join(&mut rig, 4_004, 5, &minted(10_160, 300, 5)).is_ok());
     for jump_s in [3_600, 20_000, 0] {
         CLOCK_S.store(jump_s, Ordering::Relaxed);
         for peer in [&mut slow, &mut fast] {
@@ -195,6 +274,46 @@ fn threats_13_a_minute_off_is_allowed_for_and_jumps_end_no_session() {
             assert!(peer.closed.is_none() && rig.has(peer.connection));
         }
     }
+}
+
+/// THREATS 11: a token that was used is not good again at a relay that was restarted, with a backend whose clock is a minute ahead:
+/// not at once, and not once the relay's clock has come to where it was minted. What is minted after that is.
+#[test]
+fn threats_11_a_used_token_is_not_good_again_after_a_restart() {
+    static CLOCK_S: AtomicU64 = AtomicU64::new(10_000);
+    let at = |now_s: u64| CLOCK_S.store(now_s, Ordering::Relaxed);
+    let begun = |began_s: u64| {
+        let gate = Gate::new(keys(1), Whereabouts::default(), began_s, || {
+            CLOCK_S.load(Ordering::Relaxed)
+        });
+        rig(&Arc::new(gate))
+    };
+    let minted = |at_s: u64, id: u8| {
+        let grant = Grant {
+            issued_s: at_s,
+            expires_s: at_s + 120,
+            audience: String::new(),
+            ..grant()
+        };
+        mint(&grant, id)
+    };
+    let (token, fresh) = (minted(10_060, 1), minted(10_063, 2));
+    let mut first = begun(5_000);
+    assert!(join(&mut first, 4_000, 1, &token).is_ok());
+    let mut second = begun(10_001);
+    for now_s in [10_001, 10_003, 10_056, 10_060, 10_179] {
+        at(now_s);
+        assert!(
+            matches!(join(&mut second, 4_001, 2, &token), Err(Denial::Token)),
+            "{now_s}"
+        );
+    }
+    assert_eq!(refused(&second, TokenRefusal::BeforeStart), 5);
+    at(10_003);
+    assert!(
+        join(&mut second, 4_002, 3, &fresh).is_ok(),
+        "no backend is further ahead"
+    );
 }
 
 /// THREATS 12: a relay tells nobody why a token is refused; its own counters say it.
@@ -211,7 +330,13 @@ fn every_refusal_of_a_token_is_counted_by_its_reason() {
         ..grant()
     };
     let early = Grant {
-        issued_s: 999,
+        issued_s: 900,
+        expires_s: 1_010,
+        ..grant()
+    };
+    let ahead = Grant {
+        issued_s: 1_061,
+        expires_s: 1_070,
         ..grant()
     };
     let mut forged = mint(&grant(), 5);
@@ -230,6 +355,7 @@ fn every_refusal_of_a_token_is_counted_by_its_reason() {
         (mint(&elsewhere, 1), TokenRefusal::Elsewhere),
         (mint(&fleet, 2), TokenRefusal::Elsewhere),
         (mint(&early, 3), TokenRefusal::BeforeStart),
+        (mint(&ahead, 8), TokenRefusal::FromTheFuture),
         (mint(&expired, 4), TokenRefusal::Expired),
         (other_key, TokenRefusal::UnknownKey),
         (missing, TokenRefusal::Missing),

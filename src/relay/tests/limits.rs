@@ -163,6 +163,11 @@ fn a_host_has_so_many_sessions() {
     let third = |rig: &mut Rig| Peer::try_join(rig, path(4_002), [9; 16], None);
     assert!(matches!(third(&mut rig), Err(Denial::Full)));
     assert_eq!(limited(&rig, Limited::Sessions), 1);
+    assert_eq!(
+        rig.shard.counters().handshakes_refused[Denial::Full as usize - 1],
+        0,
+        "the relay is not full: nobody is to be woken"
+    );
     let goodbye = first.up(vec![payload::CLOSE, CloseReason::Left as u8]);
     rig.hear(first.path, &goodbye);
     assert!(third(&mut rig).is_ok());

@@ -32,7 +32,10 @@ fn a_relay_serves_its_own_version_and_the_one_before() {
         };
         assert_eq!(receipt, expected, "padding in version {version}");
     }
-    assert_eq!(rig.shard.open(), 2);
+    assert_eq!((rig.shard.open(), rig.shard.open_by_version()), (2, &[1, 1][..]));
+    rig.shard.drain(rig.now_us);
+    (0..8).for_each(|_| drop(rig.turn_moving(3)));
+    assert_eq!((rig.shard.open(), rig.shard.open_by_version()), (0, &[0, 0][..]));
 }
 
 /// What a relay does not speak, older or newer, is denied after the cookie, with the highest it speaks.

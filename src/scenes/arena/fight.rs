@@ -4,7 +4,7 @@ use super::brain::distance;
 use super::event::{self, event};
 use super::missile::{Flight, HEIGHT_M, Missile};
 use super::walker::Walker;
-use super::{Arena, HELD_S, MISSILE, Mind, ROUND_S, Seat, births};
+use super::{Arena, CLOCKS_DIFFER, MISSILE, Mind, ROUND_S, SILENT_S, Seat, WAITING_S, births};
 use crate::scenes::input::Input;
 use crate::state::sample::WorldSample;
 use crate::state::update::Despawn;
@@ -17,8 +17,8 @@ const BODY_M: [f64; 2] = [0.6, 1.8];
 const DAMAGE: u8 = 20;
 
 impl Arena {
-    /// The world moves on by `seconds`, in step `step` of the tick.
-    pub(super) fn step(&mut self, step: u32, seconds: f64, sample: &mut WorldSample) {
+    /// The world moves on by `seconds`.
+    pub(super) fn step(&mut self, seconds: f64, sample: &mut WorldSample) {
         let seats = self.seats.iter().enumerate();
         let alive = seats.filter_map(|(index, seat)| {
             let walker = &seat.as_ref()?.walker;
@@ -27,7 +27,7 @@ impl Arena {
         self.buckets.build(&self.plan, alive);
         for index in 0..self.seats.len() {
             if let Some(mut seat) = self.seats[index].take() {
-                self.act(index, &mut seat, step, seconds, sample);
+                self.act(index, &mut seat, seconds, sample);
                 self.touch(&mut seat, seconds, sample);
                 self.seats[index] = Some(seat);
             }
@@ -45,7 +45,7 @@ impl Arena {
     }
 
     /// Somebody does what it wants.
-    fn act(&mut self, index: usize, seat: &mut Seat, step: u32, seconds: f64, sample: &mut WorldSample) {
+    fn act(&mut self, index: usize, seat: &mut Seat, seconds: f64, sample: &mut WorldSample) {
         let Seat { walker, mind } = seat;
         match mind {
             Mind::Bot(brain) => {
@@ -56,29 +56,23 @@ impl Arena {
                 self.apply(index, walker, &input, seconds, sample);
             }
             Mind::Player {
-                inputs, held, held_s, ..
+                key,
+                left_s,
+                silent_s,
             } => {
-                // The inputs of a tick, spread over its steps in order.
-                let (count, steps) = (inputs.len(), self.steps as usize);
-                let part = inputs.get(count * step as usize / steps..count * (step as usize + 1) / steps);
-                let part = part.unwrap_or_default();
-                *held_s -= seconds;
-                if let Some(last) = part.last() {
-                    (*held, *held_s) = (*last, HELD_S);
-                } else if *held_s <= 0.0 {
-                    let heading = held.heading;
-                    *held = Input {
-                        heading,
+                *left_s = (*left_s + seconds * CLOCKS_DIFFER).min(WAITING_S);
+                *silent_s += seconds;
+                while let Some(input) = self.roster.take_input(*key, *left_s) {
+                    *left_s -= input.seconds();
+                    *silent_s = 0.0;
+                    self.apply(index, walker, &input, input.seconds(), sample);
+                }
+                if *silent_s > SILENT_S {
+                    let idle = Input {
+                        heading: walker.pose.heading,
                         ..Input::default()
                     };
-                }
-                let part = if part.is_empty() {
-                    core::slice::from_ref(held)
-                } else {
-                    part
-                };
-                for input in part {
-                    self.apply(index, walker, input, seconds / part.len() as f64, sample);
+                    self.apply(index, walker, &idle, seconds, sample);
                 }
             }
         }

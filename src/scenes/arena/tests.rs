@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::scenes::input::FIRE;
+use crate::scenes::input::{FIRE, Input};
 use crate::scenes::rehearsal::{Act, Rehearsal, is_deterministic, run};
 use crate::scenes::{Scene, SceneKind};
 use crate::state::player::Order;
@@ -199,7 +199,9 @@ fn a_player_is_told_what_it_is_and_how_far_its_inputs_are() {
             }
         }
         for (key, last) in &rehearsal.players {
-            assert_eq!(processed.get(key).copied().unwrap_or(0), *last, "{key:?}");
+            // What waits is a quarter of a second of inputs, and what made no sense between them.
+            let told = processed.get(key).copied().unwrap_or(0);
+            assert!(told <= *last && *last - told <= 16, "{key:?}: {told} of {last}");
         }
     }
     assert!(
@@ -304,11 +306,18 @@ fn way_of(inputs: u32) -> f64 {
         place = place_in(&sample).unwrap();
         directives.clear();
         arena.take_directives(&mut directives);
-        let last = Directive {
-            player: 8,
-            order: Order::Processed(sequence),
-        };
-        assert!(directives.contains(&(4, last)));
+        // SPEC PRE2: what is processed was played; of too many the oldest are passed over.
+        let processed = directives
+            .iter()
+            .find_map(|(_, directive)| match directive.order {
+                Order::Processed(last) => Some(last),
+                _ => None,
+            });
+        let waits = sequence - processed.unwrap();
+        assert!(
+            waits <= 5 && (inputs > 1 || waits == 0),
+            "{waits} of {inputs} a tick"
+        );
     }
     for _ in 0..40 {
         arena.next();

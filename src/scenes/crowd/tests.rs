@@ -160,7 +160,7 @@ fn pre2_inputs_drive_the_owned_one_and_are_answered() {
         let input = Input {
             motion: [way, 0],
             heading: Heading(77),
-            buttons: 0,
+            ..Input::default()
         };
         let payload = input.encode().to_vec();
         crowd.hear(

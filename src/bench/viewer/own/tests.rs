@@ -43,6 +43,8 @@ struct Ride {
     up: Link,
     client: Client,
     viewer: Viewer,
+    /// Time between two inputs.
+    every_us: u64,
     series: SeriesSet,
     ticks: u64,
     pushed: u32,
@@ -56,10 +58,11 @@ struct Ride {
 }
 
 impl Ride {
-    fn new(loss: f64) -> Ride {
+    /// A scene of so many ticks a second, and so many inputs a second.
+    fn new(loss: f64, hz: f64, input_hz: f64) -> Ride {
         let settings = SceneSettings {
             entities: Some(MAP.bots),
-            hz: HZ,
+            hz,
             seed: MAP.seed,
         };
         let mut scene = Scene::new(SceneKind::Arena, &settings).unwrap();
@@ -97,7 +100,8 @@ impl Ride {
             down: Link::new(link, 11),
             up: Link::new(link, 12),
             client: Client::new(ClientSettings::default(), [7; 16], 0),
-            viewer: Viewer::new(&render, HZ, false),
+            viewer: Viewer::new(&render, input_hz, false),
+            every_us: (1e6 / input_hz) as u64,
             series: SeriesSet::default(),
             ticks: 0,
             pushed: 0,
@@ -125,7 +129,7 @@ impl Ride {
         self.hear();
         let joined = self.client.state() == SessionState::Connected && self.client.newest().is_some();
         if joined && plays && self.now_us >= self.push_us {
-            self.push_us = self.push_us.max(self.now_us - self.now_us % TURN_US) + EVERY_US;
+            self.push_us = self.push_us.max(self.now_us - self.now_us % TURN_US) + self.every_us;
             self.draw_us = self.now_us + DRAWS_AFTER_US;
             self.push();
         }
@@ -186,7 +190,7 @@ impl Ride {
 
     fn push(&mut self) {
         self.pushed += 1;
-        let payload = scene_input(5, self.pushed);
+        let payload = scene_input(5, self.pushed, self.every_us);
         let Payload::Scene(input) = payload else {
             unreachable!("an arena has inputs of its own")
         };
@@ -243,7 +247,7 @@ impl Ride {
 /// the origin's own state in the end.
 #[test]
 fn pre1_pre3_ten_minutes_of_an_arena_are_predicted_without_drift() {
-    let mut ride = Ride::new(0.05);
+    let mut ride = Ride::new(0.05, HZ, HZ);
     ride.run(10 * MINUTE_US, true);
     let at = |series, share| ride.series.quantile(series, share).unwrap();
     let predicted_us = [0.5, 1.0].map(|share| at(Series::InputPredicted, share));
@@ -280,4 +284,20 @@ fn pre1_pre3_ten_minutes_of_an_arena_are_predicted_without_drift() {
     let real = Measure::new(world.schema()).pose(record.motion.as_ref().unwrap());
     assert_eq!(walker.pose.position, real.position, "equal in the end");
     assert_eq!(prediction.error().length_m(), 0.0);
+}
+
+/// SPEC PRE2, PRE3: at any rate of inputs on any rate of ticks an input lasts as long at the origin as it did in the prediction: what
+/// is corrected are throws, deaths and doors, and not the beat of two rates.
+#[test]
+fn pre2_inputs_and_ticks_of_two_rates_are_not_corrected() {
+    for (hz, input_hz) in [(20.0, 30.0), (20.0, 60.0), (30.0, 20.0), (60.0, 30.0)] {
+        let mut ride = Ride::new(0.0, hz, input_hz);
+        ride.run(2 * MINUTE_US, true);
+        let figures = ride.viewer.own.as_ref().unwrap().figures();
+        println!("{input_hz} inputs on {hz} ticks: {figures:?}");
+        let (states, off) = (figures.states, figures.smoothed + figures.snapped);
+        assert!(states as f64 > 0.9 * hz * 115.0, "{states}");
+        assert!(off * 20 < states, "{off} of {states} moved the picture");
+        assert!(ride.off_at(0.9, 0, 2 * MINUTE_US) < 0.01);
+    }
 }

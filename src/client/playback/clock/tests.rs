@@ -32,7 +32,7 @@ impl Rig {
 
     fn packets(&mut self, times: &[u64]) {
         for time in times {
-            self.timeline.insert(*time, self.clock.r_us);
+            self.timeline.insert(*time, true, self.clock.r_us);
         }
     }
 
@@ -138,7 +138,7 @@ fn ply7_a_new_stream_is_a_new_timeline() {
     let before = rig.clock.generation();
     let told = &mut rig.told;
     rig.clock.begin_stream(&mut |turn| told.push(turn));
-    rig.timeline.clear();
+    rig.timeline = Timeline::new(64);
     assert_eq!(rig.told, [Transition::Waits(WaitReason::NewStream)]);
     assert_eq!((rig.clock.mode(), rig.clock.r_us()), (ClockMode::Waiting, None));
     rig.packets(&[50_000, 100_000]);
@@ -185,6 +185,28 @@ fn ply6_long_frames_take_the_explicit_path_and_slow_ones_do_not() {
         assert_eq!(rig.clock.mode(), ClockMode::Playing);
         let behind = 99 * frame_us - rig.clock.r_us().unwrap();
         assert!((50_000..=110_000).contains(&behind), "{frame_us} {behind}");
+    }
+}
+
+/// SPEC PLY6: one turn is told once, however many steps a long frame is walked in, and the anchor is that of the frame's end.
+#[test]
+fn ply6_a_long_frame_tells_of_each_turn_once() {
+    for (newest, anchored) in [(10_050_000, false), (10_900_000, true)] {
+        let mut rig = Rig::new(
+            ClockMode::Playing,
+            Some(10_000_000),
+            &[9_950_000, 10_000_000, newest - T, newest],
+        );
+        rig.frame(400_000, 11_000_000);
+        let mut told = vec![Transition::Waits(WaitReason::TooFar)];
+        if anchored {
+            told.push(Transition::Anchored {
+                from_us: Some(10_000_000),
+                to_us: 10_850_000,
+                generation: 1,
+            });
+        }
+        assert_eq!(rig.told, told);
     }
 }
 

@@ -5,6 +5,7 @@ use crate::client::playback::history::Segment;
 use crate::client::playback::settings::PlaybackSettings;
 use crate::client::playback::tests::rig::{motion, schema};
 use crate::client::playback::tests::vectors::{micros, vector};
+use crate::client::playback::timeline::Timeline;
 
 const E_E: u64 = 100_000;
 
@@ -13,15 +14,18 @@ fn observe(history: &mut History, segment: u32, at_us: u64, x: f64, v: f64) {
         segment,
         motion: motion(at_us, x, v),
     };
-    history.insert(observed, 32, None);
+    history.insert(observed, 32, None, &Timeline::new(4));
 }
 
 fn begun(segment: u32, start_us: u64) -> History {
     let mut history = History::default();
-    history.begin_segment(Segment {
-        id: segment,
-        start_us,
-    });
+    history.begin_segment(
+        Segment {
+            id: segment,
+            start_us,
+        },
+        &Timeline::new(4),
+    );
     history
 }
 
@@ -85,10 +89,13 @@ fn ent4_segment_switch_vector() {
     for case in vector["cases"].as_array().unwrap() {
         let mut history = begun(1, 0);
         observe(&mut history, 1, 1_000_000, 0.0, 10.0);
-        history.begin_segment(Segment {
-            id: 2,
-            start_us: te_us,
-        });
+        history.begin_segment(
+            Segment {
+                id: 2,
+                start_us: te_us,
+            },
+            &Timeline::new(4),
+        );
         if case["new_segment_state"] != "not arrived" {
             observe(&mut history, 2, te_us, 90.0, 0.0);
         }
@@ -111,10 +118,13 @@ fn ent4_segment_switch_vector() {
     for arrived in 0..4_u32 {
         let mut history = begun(1, 0);
         observe(&mut history, 1, 1_000_000, 0.0, 10.0);
-        history.begin_segment(Segment {
-            id: 2,
-            start_us: te_us,
-        });
+        history.begin_segment(
+            Segment {
+                id: 2,
+                start_us: te_us,
+            },
+            &Timeline::new(4),
+        );
         for bit in 0..2_u32 {
             if arrived >> bit & 1 == 1 {
                 observe(&mut history, 2, te_us + u64::from(bit) * 50_000, 90.0, 0.0);
@@ -139,7 +149,7 @@ fn ent9_rest_holds_until_a_period_before_what_follows() {
         motion.at_rest = true;
         Observed { segment: 0, motion }
     };
-    history.insert(rest(1_000_000, 3.0), 32, None);
+    history.insert(rest(1_000_000, 3.0), 32, None, &Timeline::new(4));
     for (r_us, latest_us, mode) in [
         (1_000_000, 1_000_000, PoseMode::Resting),
         (9_000_000, 9_000_000, PoseMode::Resting),
@@ -162,22 +172,30 @@ fn ent9_rest_holds_until_a_period_before_what_follows() {
     }
 }
 
-/// SPEC ENT9: a waking without its motion ends the rest at the snapshot before it; E_e later the pose is stale.
-#[test]
-fn ent9_a_waking_ends_the_rest() {
-    let measure = Measure::new(&schema());
+/// What rests at 3 m since 1 s, and the snapshots of these times.
+fn resting(snapshots: &[u64]) -> (History, Timeline) {
     let mut history = begun(0, 0);
     let mut resting = motion(1_000_000, 3.0, 0.0);
     resting.at_rest = true;
-    history.insert(
-        Observed {
-            segment: 0,
-            motion: resting,
-        },
-        32,
-        None,
-    );
-    history.wake(5_000_000);
+    let observed = Observed {
+        segment: 0,
+        motion: resting,
+    };
+    history.insert(observed, 32, None, &Timeline::new(4));
+    let mut timeline = Timeline::new(8);
+    for time_us in snapshots {
+        timeline.insert(*time_us, true, None);
+    }
+    (history, timeline)
+}
+
+/// SPEC ENT9: a waking without its motion ends the rest at the snapshot before it; E_e later the pose is stale. The motion that
+/// comes then is the end of a way that began there: the time known to be awake is never said to be a rest again.
+#[test]
+fn ent9_a_waking_ends_the_rest() {
+    let measure = Measure::new(&schema());
+    let (mut history, timeline) = resting(&[4_950_000, 5_000_000, 5_050_000]);
+    history.wake(5_050_000, &timeline);
     for (r_us, mode) in [
         (5_000_000, PoseMode::Resting),
         (5_100_000, PoseMode::Extrapolated),
@@ -186,7 +204,80 @@ fn ent9_a_waking_ends_the_rest() {
         assert_eq!(at(&history, &measure, r_us, 9_000_000).mode, mode, "{r_us}");
     }
     observe(&mut history, 0, 6_000_000, 4.0, 0.0);
-    assert_eq!(history.rested_until_us(), None);
+    for (r_us, mode, expected) in [
+        (5_000_000, PoseMode::Resting, 3.0),
+        (5_000_001, PoseMode::Interpolated, 3.0),
+        (5_500_000, PoseMode::Interpolated, 3.5),
+        (6_000_000, PoseMode::Extrapolated, 4.0),
+    ] {
+        let shown = at(&history, &measure, r_us, 6_000_000);
+        assert_eq!((shown.mode, shown.valid_at_r), (mode, true), "{r_us}");
+        assert!((x(&shown) - expected).abs() < 0.001, "{r_us} {shown:?}");
+    }
+    // A rest that follows is one of its own.
+    let mut again = motion(7_000_000, 5.0, 0.0);
+    again.at_rest = true;
+    let again = Observed {
+        segment: 0,
+        motion: again,
+    };
+    history.insert(again, 32, None, &timeline);
+    assert_eq!(
+        at(&history, &measure, 9_000_000, 9_000_000).mode,
+        PoseMode::Resting
+    );
+}
+
+/// SPEC ENT9: where snapshots were lost, the last one that came vouches for the rest, and not the period before what is known.
+#[test]
+fn ent9_lost_snapshots_vouch_for_no_rest() {
+    let measure = Measure::new(&schema());
+    let (mut history, timeline) = resting(&[5_000_000, 5_050_000, 5_250_000]);
+    let moving = Observed {
+        segment: 0,
+        motion: motion(5_250_000, 4.0, 5.0),
+    };
+    history.insert(moving, 32, None, &timeline);
+    for (r_us, mode, expected) in [
+        (5_050_000, PoseMode::Resting, 3.0),
+        (5_150_000, PoseMode::Interpolated, 3.5),
+        (5_200_000, PoseMode::Interpolated, 3.75),
+    ] {
+        let shown = at(&history, &measure, r_us, 5_250_000);
+        assert_eq!((shown.mode, shown.valid_at_r), (mode, true), "{r_us}");
+        assert!((x(&shown) - expected).abs() < 1e-9, "{r_us} {shown:?}");
+    }
+}
+
+/// SPEC ENT9, ENT4: a rest that is known to be over is stale E_e later, also once another segment is known to have begun.
+#[test]
+fn ent9_ent4_a_rest_that_is_over_is_not_valid_up_to_the_next_segment() {
+    let measure = Measure::new(&schema());
+    let te_us = 6_000_000;
+    let snapshots = [4_950_000, 5_000_000, 5_050_000, 5_100_000, 5_950_000, te_us];
+    for (woke, expected) in [(true, PoseMode::Stale), (false, PoseMode::Resting)] {
+        let (mut history, timeline) = resting(&snapshots);
+        if woke {
+            history.wake(5_050_000, &timeline);
+        }
+        let segment = Segment {
+            id: 1,
+            start_us: te_us,
+        };
+        history.begin_segment(segment, &timeline);
+        let moved = Observed {
+            segment: 1,
+            motion: motion(te_us, 90.0, 0.0),
+        };
+        history.insert(moved, 32, None, &timeline);
+        let shown = at(&history, &measure, 5_500_000, te_us);
+        assert_eq!((shown.mode, x(&shown)), (expected, 3.0));
+        assert_eq!(shown.valid_at_r, !woke);
+        // No snapshot is missing before it, so the rest lasted up to the teleport where nothing said that it woke.
+        let shown = at(&history, &measure, te_us - 1, te_us);
+        assert_eq!(shown.valid_at_r, !woke, "{shown:?}");
+        assert_eq!(x(&at(&history, &measure, te_us, te_us)), 90.0);
+    }
 }
 
 /// SPEC DEC2: without velocity nothing is extrapolated.
@@ -218,6 +309,7 @@ fn ent1_an_extrapolated_rotation_turns_where_its_rate_is_sent() {
         },
         32,
         None,
+        &Timeline::new(4),
     );
     let shown = at(&history, &measure, 1_080_000, 1_080_000);
     let expected = pose::turned(measure.pose(&turning).rotation, [0.0, 0.0, 5.0 * 0.08]);

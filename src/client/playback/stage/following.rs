@@ -1,24 +1,59 @@
 //! What a playback takes from the client that it follows.
 
-use super::Playback;
-use crate::client::display::ShownKind;
+use std::collections::HashSet;
+
+use super::{Drawn, Playback, Turned, TurnedKind};
+use crate::client::display::{Absence, ShownKind};
+use crate::client::playback::evaluate::PoseMode;
 use crate::client::session::Client;
 use crate::delta::decode::Change;
+use crate::state::entity::Entity;
+use crate::state::slots::Slot;
 
 impl Playback {
     /// Begins anew with a client that has a view already: a driver's next session is shown when its view is whole, and what
-    /// changed of it before was not watched.
+    /// changed of it before was not watched. What is drawn stays, and is called stale, until there is a picture of the new
+    /// session; what [`Playback::turned`] says of that frame leads from one to the other.
     pub fn adopt(&mut self, client: &Client, now_us: u64) {
         let (Some(schema), Some(newest)) = (client.schema(), client.newest()) else {
             return;
         };
+        let mut kept: Vec<Drawn> = self.drawn().collect();
+        for drawn in &mut kept {
+            (drawn.at.mode, drawn.at.valid_at_r) = (PoseMode::Stale, false);
+        }
         self.begin_stream(client.stream_epoch(), schema);
-        self.take_snapshot(newest.server_us, now_us);
+        self.kept = kept;
+        self.take_part(newest.server_us, newest.is_whole(), now_us);
         for (slot, record, _) in client.display().records() {
             self.take_entered(slot, &record, newest.server_us);
         }
         if newest.view_complete {
             self.take_complete_view();
+        }
+    }
+
+    /// The first picture after [`adopt`](Playback::adopt): who was drawn until now and is no more departs, and who is drawn still
+    /// has moved to another timeline.
+    pub(super) fn hand_over(&mut self) {
+        let kept: HashSet<(Slot, Entity)> = self
+            .kept
+            .drain(..)
+            .map(|drawn| (drawn.slot, drawn.entity))
+            .collect();
+        for turned in &mut self.turned {
+            if turned.kind == TurnedKind::Appeared
+                && kept.contains(&(turned.slot, turned.entity))
+                && let Some(segment) = self.tracks.shown_segment(turned.slot, turned.entity)
+            {
+                turned.kind = TurnedKind::Switched { segment, late: true };
+            }
+        }
+        for (slot, entity) in kept {
+            if self.tracks.shown_segment(slot, entity).is_none() {
+                let kind = TurnedKind::Departed(Absence::Unheard);
+                self.turned.push(Turned { slot, entity, kind });
+            }
         }
     }
 
@@ -30,8 +65,9 @@ impl Playback {
             self.begin_stream(client.stream_epoch(), schema);
         }
         if let (Some(id), Some(at_us)) = (client.decoded_of(), client.decoded_at_us()) {
-            self.take_snapshot(at_us, now_us);
             let newest = client.newest();
+            let whole = newest.is_some_and(|newest| newest.id == id && newest.is_whole());
+            self.take_part(at_us, whole, now_us);
             if newest.is_some_and(|newest| newest.view_complete) {
                 self.take_complete_view();
             }

@@ -23,7 +23,8 @@ impl Track {
 impl Playback {
     /// Everybody in the frame, in no order. A slot may be named by two lives, never a life twice.
     pub fn drawn(&self) -> impl Iterator<Item = Drawn> + '_ {
-        self.tracks.iter().filter_map(Track::drawn)
+        let kept = self.kept.iter().copied();
+        kept.chain(self.tracks.iter().filter_map(Track::drawn))
     }
 
     /// An entity of the frame.
@@ -33,6 +34,11 @@ impl Playback {
             .of_slot(slot)
             .filter(|(_, track)| track.entity == entity)
             .find_map(|(_, track)| track.drawn())
+            .or_else(|| {
+                let mut kept = self.kept.iter();
+                let of = |drawn: &&Drawn| (drawn.slot, drawn.entity) == (slot, entity);
+                kept.find(of).copied()
+            })
     }
 
     /// An entity at another time than the frame's, as far as its history goes; `None` where it is not there then.

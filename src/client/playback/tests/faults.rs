@@ -224,6 +224,24 @@ fn faults_71_another_send_rate_is_no_freeze() {
     assert_eq!(rig.playback.statistics().anchors, 1);
 }
 
+/// FAULTS 71, SPEC PLY5: a stream that slows to one snapshot a second, or fewer, has an anchor after three of them, and plays on
+/// from there without another.
+#[test]
+fn faults_71_a_stream_that_slows_is_shown_after_three_snapshots() {
+    for period_us in [1_000_000, 700_000, 2_500_000] {
+        let mut rig = Rig::new(Box::new(|_| Some(WAY)));
+        rig.run(10 * SECOND);
+        rig.period_us = period_us;
+        rig.run(4 * period_us);
+        assert_eq!(rig.frames.last().unwrap().mode, ClockMode::Playing, "{period_us}");
+        let settled_us = rig.now_us;
+        rig.run(120 * SECOND);
+        assert!(!rig.turns_since(settled_us).contains(&"waits"), "{period_us}");
+        assert_eq!(rig.time_in(ClockMode::Frozen, settled_us), 0, "{period_us}");
+        assert_eq!(rig.playback.period_us(), period_us);
+    }
+}
+
 /// FAULTS 72: the stream stops while things move at 20 m/s: nothing is drawn further than the cap, and what comes back is
 /// taken.
 #[test]

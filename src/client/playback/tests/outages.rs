@@ -1,7 +1,9 @@
 //! Outages, bursts, steps and restarts, each to the state the rules say (SPEC PLY3..PLY7).
 
-use super::rig::{Dice, Rig};
+use super::rig::{Dice, Rig, motion, record, schema};
 use crate::client::playback::clock::{ClockMode, Transition, WaitReason};
+use crate::client::playback::settings::PlaybackSettings;
+use crate::client::playback::stage::Playback;
 
 const WAY: u64 = 40_000;
 const SECOND: u64 = 1_000_000;
@@ -284,5 +286,75 @@ fn threats_77_a_sleep_of_an_hour_is_one_jump() {
         rig.run(60 * SECOND);
         assert_eq!(rig.playback.statistics().anchors, 2, "{ppm}");
         assert_eq!(rig.playback.mode(), ClockMode::Playing);
+    }
+}
+
+/// SPEC PLY1: 128 snapshots a second that come each 150 ms, or each 200 ms, nineteen and more at a time: D grows to what that
+/// needs, and from then on the picture neither freezes nor has anything in it that is not true.
+#[test]
+fn ply1_bursts_of_many_do_not_freeze_the_picture() {
+    for between_us in [150_000, 200_000] {
+        let mut fast = schema();
+        fast.tick_period_us = 7_812;
+        let way = move |sent: u64| Some(WAY + between_us - sent % between_us);
+        let mut rig = Rig::with(PlaybackSettings::default(), fast, Box::new(way));
+        rig.run(90 * SECOND);
+        let settled = 30 * SECOND;
+        assert_eq!(rig.turns_since(settled), Vec::<&str>::new(), "{between_us}");
+        let true_all = rig.frames.iter().filter(|frame| frame.now_us >= settled);
+        assert!(true_all.clone().all(|frame| frame.drawn.unwrap().at.valid_at_r));
+        let (least, most) = rig.speeds(settled);
+        assert!(least > 0.94 && most < 1.06, "{between_us}: {least} {most}");
+        let delay_us = rig.playback.delay_us().0;
+        assert!(
+            delay_us >= between_us && delay_us <= between_us + 25_000,
+            "{delay_us}"
+        );
+    }
+}
+
+/// SPEC ENT1, PLY1: at 240 ticks a second and a delay at its ceiling every observation between r and the newest is there: what
+/// goes to and fro from tick to tick is drawn so, also at the end of a freeze.
+#[test]
+fn ent1_a_fast_stream_keeps_all_that_its_delay_needs() {
+    for period_us in [16_667, 4_167, 2_000] {
+        let mut fast = schema();
+        fast.tick_period_us = period_us as u32;
+        let mut playback = Playback::new(PlaybackSettings::default());
+        playback.begin_stream(1, &fast);
+        let x = |tick: u64| (tick % 2) as f64;
+        let burst = 240_000 / period_us;
+        let (mut tick, mut looked) = (0, 0);
+        for frame in 0..4_000 {
+            let now_us = frame * 10_000;
+            // Bursts of 0.24 s, and at last nothing for 0.4 s.
+            let pause = (39_000_000..39_400_000).contains(&now_us);
+            while !pause && (tick / burst + 1) * burst * period_us + WAY <= now_us {
+                let at_us = tick * period_us;
+                playback.take_snapshot(at_us, now_us);
+                let record = record(0, motion(at_us, x(tick), 0.0));
+                match tick {
+                    0 => playback.take_entered(0, &record, at_us),
+                    _ => playback.take_record(0, &record),
+                }
+                tick += 1;
+            }
+            playback.frame(now_us);
+            let (Some(r_us), Some(drawn)) = (playback.r_us(), playback.drawn().next()) else {
+                continue;
+            };
+            if now_us > 30_000_000 && playback.mode() == ClockMode::Playing && r_us / period_us + 1 < tick {
+                let (left, share) = (r_us / period_us, (r_us % period_us) as f64 / period_us as f64);
+                let truth = x(left) + (x(left + 1) - x(left)) * share;
+                let shown = drawn.at.pose.unwrap().position[0];
+                assert!(
+                    (shown - truth).abs() < 1e-6,
+                    "{period_us} at {now_us}: {shown} {truth}"
+                );
+                looked += 1;
+            }
+        }
+        let (delay_us, _) = playback.delay_us();
+        assert!(delay_us > 230_000 && looked > 800, "{delay_us} {looked}");
     }
 }

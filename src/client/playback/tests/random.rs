@@ -184,13 +184,13 @@ impl Shown {
         let right = own().map(|seen| seen.2).filter(|at| *at > r_us).min();
         let allowance_us = drawn.at.allowance_us;
         assert_eq!(allowance_us, period_us.max(100_000));
+        let rested = own().any(|seen| Some(seen.2) == left && seen.3);
+        let in_rest = rested && r_us <= latest_us.max(left.unwrap()) + allowance_us;
         let backed = match drawn.at.mode {
             PoseMode::Interpolated => left.is_some() && right.is_some(),
-            PoseMode::Extrapolated => left.is_some_and(|left| r_us - left <= allowance_us),
-            PoseMode::Resting => {
-                let rested = own().any(|seen| Some(seen.2) == left && seen.3);
-                rested && (right.is_some() || r_us <= latest_us.max(left.unwrap()) + allowance_us)
-            }
+            // By its last velocity, or from the end of a rest.
+            PoseMode::Extrapolated => left.is_some_and(|left| r_us - left <= allowance_us) || in_rest,
+            PoseMode::Resting => rested && right.is_some() || in_rest,
             PoseMode::Stale | PoseMode::Missing => !drawn.at.valid_at_r,
         };
         assert!(backed, "{drawn:?} at {r_us}: {left:?} {right:?}");
