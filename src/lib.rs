@@ -8,6 +8,8 @@
 //!
 //! Features are walls: `client`, `client-udp`, `origin`, `relay`, `sim`, `node` (default).
 
+#[cfg(feature = "origin")]
+pub mod anteroom;
 #[cfg(any(feature = "client-udp", feature = "node"))]
 pub mod backoff;
 pub mod limits;

@@ -206,10 +206,18 @@ pub const UPSTREAM_TOKEN_MAX: usize = 512;
 pub const UPSTREAM_TEXT_MAX: usize = 512;
 /// The latest server time in microseconds: 48 bits, 8.9 years. Times travel to clients in 48 bits.
 pub const SERVER_TIME_MAX_US: u64 = (1 << 48) - 1;
+/// The highest epoch of an origin: nanoseconds of the wall clock stay below until 2116, and whoever says more is mistaken and
+/// would shut out every origin after it.
+pub const EPOCH_MAX: u64 = 1 << 62;
 /// Superseded runs of one epoch that a fence remembers; the oldest is forgotten above.
 pub const FENCED_RUNS_MAX: usize = 8;
 /// Subscribers of one origin.
 pub const SUBSCRIBERS_MAX: usize = 64;
+/// Connections to one origin that have not subscribed, TLS handshakes included; the longest waiting goes above. As many come in
+/// the tenth of a second that a relay's handshake takes at 5,000 a second.
+pub const SUBSCRIBERS_WAITING_MAX: usize = 512;
+/// Those of one host other than loopback: many relays behind one address that begin at once.
+pub const SUBSCRIBERS_WAITING_HOST_MAX: usize = 32;
 /// Players that one subscriber may have at an origin: what one host can serve, and a bound on what it makes an origin keep.
 pub const SUBSCRIBER_PLAYERS_MAX: usize = 1 << 17;
 /// What players did that waits for the game, or at a relay for its origin; the newest inputs are dropped above. Some

@@ -8,6 +8,7 @@ use ackline::bench::run::{Plan, Target, run};
 use ackline::impairment::settings::ImpairmentSettings;
 use ackline::node::origin::{OriginHandle, OriginSettings, OriginSource};
 use ackline::node::relay::RelayHandle;
+use ackline::node::secret::SecretText;
 use ackline::node::settings::RelaySettings;
 
 fn plan(trace: &str, link: ImpairmentSettings) -> Plan {
@@ -121,7 +122,7 @@ fn faults_44_an_origin_that_comes_back_leaves_nothing_unchecked() {
         minter: None,
         admin: None,
         truth: Some(address.to_string()),
-        truth_token: Vec::new(),
+        truth_token: SecretText::default(),
         truth_trust: None,
     };
     (plan.seconds, plan.clients) = (4.0, 20);

@@ -9,6 +9,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+/// A file of this test's own.
+fn scratch(ending: &str) -> PathBuf {
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or_default();
+    std::env::temp_dir().join(format!("ackline-reload-{}-{test}.{ending}", std::process::id()))
+}
+
 struct Relay {
     process: Child,
     said: Receiver<serde_json::Value>,
@@ -85,6 +92,43 @@ fn config(admin: &str) -> serde_json::Value {
     socket.read_to_string(&mut answer).expect("reads");
     let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
     serde_json::from_str(body).expect("JSON")
+}
+
+/// Where a file of secrets has become a pipe that nobody writes to, a reload says so and the relay still ends when it is told to;
+/// before that it said that others can read the file.
+#[test]
+fn a_reload_waits_for_no_pipe() {
+    use std::os::unix::fs::PermissionsExt;
+    let keys = scratch("keys");
+    let key = Command::new(env!("CARGO_BIN_EXE_ackline"))
+        .args(["token", "key"])
+        .output();
+    std::fs::write(&keys, key.expect("runs").stdout).expect("is written");
+    std::fs::set_permissions(&keys, PermissionsExt::from_mode(0o644)).expect("a mode");
+    let text = format!("shards = 1\ntoken_keys_file = {keys:?}\n");
+    let mut relay = Relay::start("pipe", &text);
+    relay.next("relay started");
+    let said = relay.next("token_keys_file ")["message"].to_string();
+    assert!(
+        said.contains("may be read by others of this host (mode 0644): chmod 600"),
+        "{said}"
+    );
+    std::fs::remove_file(&keys).expect("is removed");
+    let made = Command::new("mkfifo").arg(&keys).status();
+    assert!(made.expect("runs").success());
+    let said = relay.reload(&text);
+    assert!(said.starts_with("SIGHUP: nothing was changed: "), "{said}");
+    assert!(
+        said.contains("it is a pipe, which is read when a program starts"),
+        "{said}"
+    );
+    let told = Command::new("kill")
+        .args(["-TERM", &relay.process.id().to_string()])
+        .status();
+    assert!(told.expect("runs").success());
+    relay.next("relay ended");
+    let _ = std::fs::remove_file(&keys);
+    assert!(relay.process.wait().expect("ends").success());
 }
 
 #[test]

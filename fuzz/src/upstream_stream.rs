@@ -458,7 +458,8 @@ fn at_the_origin(tape: &mut Tape<'_>) {
         Vec::new()
     };
     let mut subscribers = Subscribers::new(token.clone());
-    let mut ids = vec![subscribers.open(0).unwrap()];
+    let from = std::net::IpAddr::from([203, 0, 113, 7]);
+    let mut ids = vec![subscribers.open(from, 0).0];
     let (mut now_us, mut server_us) = (0, 0);
     for _ in 0..STEPS {
         if tape.is_over() {
@@ -502,9 +503,9 @@ fn at_the_origin(tape: &mut Tape<'_>) {
                 subscribers.publish(&published, now_us, &publisher);
             }
             5 => {
-                if let Ok(id) = subscribers.open(now_us) {
-                    ids.push(id);
-                }
+                let (id, gone) = subscribers.open(from, now_us);
+                assert!(gone.is_none_or(|gone| subscribers.closing(gone).is_some()));
+                ids.push(id);
             }
             6 => {
                 let mut bytes = 0;

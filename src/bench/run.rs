@@ -30,7 +30,7 @@ use crate::net::clock::monotonic_us;
 use crate::node::minter::Minter;
 use crate::node::origin::OriginSource;
 use crate::node::random::random;
-use crate::node::secret::shown_line;
+use crate::node::secret::{SecretText, shown_line};
 use crate::node::tls::UpstreamTrust;
 use crate::state::view::{Scope, View};
 
@@ -51,7 +51,7 @@ pub enum Target {
         /// What its records are compared with: the origin's address or its recording.
         truth: Option<String>,
         /// What the origin knows its subscribers by.
-        truth_token: Vec<u8>,
+        truth_token: SecretText,
         /// Whom it believes to be the origin; `None` for a plain connection.
         truth_trust: Option<UpstreamTrust>,
     },

@@ -16,6 +16,7 @@ use super::truth::{Timeless, TruthLog};
 use crate::limits::ARENA_FRAMES;
 use crate::net::clock::{host_clock_id, monotonic_us};
 use crate::node::origin::Truth;
+use crate::node::secret::SecretText;
 use crate::node::tls::{UpstreamTrust, is_tls_alert};
 use crate::origin::publisher::Publisher;
 use crate::sequence::Tick;
@@ -35,7 +36,7 @@ pub enum TruthSource {
         /// The origin's address.
         addr: String,
         /// What the origin knows its subscribers by.
-        token: Vec<u8>,
+        token: SecretText,
         /// Whom it believes to be the origin; `None` for a plain connection.
         trust: Option<UpstreamTrust>,
     },
@@ -74,7 +75,7 @@ pub fn start(source: TruthSource, log: Arc<TruthLog>) -> anyhow::Result<JoinHand
                 let text = format!("--truth {addr} has no address: give the origin's host:port");
                 return Err(FlagError(text).into());
             }
-            builder.spawn(move || subscribe(&addr, token, trust.as_ref(), &log))
+            builder.spawn(move || subscribe(&addr, &token, trust.as_ref(), &log))
         }
         TruthSource::Recording(path) => {
             let world = TraceWorld::load(&path, &TraceOptions::default())
@@ -106,8 +107,8 @@ struct Followed {
     one_clock: bool,
 }
 
-fn subscribe(addr: &str, token: Vec<u8>, trust: Option<&UpstreamTrust>, log: &TruthLog) {
-    let mut subscriber = Subscriber::with_flags(token, OBSERVER);
+fn subscribe(addr: &str, token: &SecretText, trust: Option<&UpstreamTrust>, log: &TruthLog) {
+    let mut subscriber = Subscriber::with_flags(token.expose().to_vec(), OBSERVER);
     let (mut followed, mut lost_at) = (None, None);
     while !log.is_stopped() {
         match connect(addr) {
@@ -354,7 +355,7 @@ mod tests {
             let log = TruthLog::new(1_000_000);
             let source = TruthSource::Subscription {
                 addr: origin.addr().to_string(),
-                token: Vec::new(),
+                token: SecretText::default(),
                 trust,
             };
             let thread = start(source, Arc::clone(&log)).expect("starts");
@@ -388,7 +389,7 @@ mod tests {
             "/tests/data/rl_2016_3v3_800.jsonl.zst"
         );
         let origin = OriginHandle::start(OriginSettings {
-            token: b"secret".to_vec(),
+            token: "secret".into(),
             ..OriginSettings::loopback(OriginSource::Trace {
                 path: path.into(),
                 repeat: true,
@@ -405,7 +406,7 @@ mod tests {
             ),
         ] {
             let (log, begun) = (TruthLog::new(1), Instant::now());
-            let token = b"sesame".to_vec();
+            let token = "sesame".into();
             let source = TruthSource::Subscription {
                 addr,
                 token,
@@ -428,7 +429,7 @@ mod tests {
         }
         let source = TruthSource::Subscription {
             addr: "no-port".to_owned(),
-            token: Vec::new(),
+            token: SecretText::default(),
             trust: None,
         };
         let error = start(source, TruthLog::new(1)).expect_err("refused");

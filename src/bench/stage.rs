@@ -22,6 +22,7 @@ use crate::net::clock::{monotonic_us, rss_bytes};
 use crate::node::minter::Minter;
 use crate::node::origin::{OriginHandle, OriginSettings, OriginSource};
 use crate::node::relay::RelayHandle;
+use crate::node::secret::SecretText;
 use crate::node::settings::RelaySettings;
 use crate::node::tls::UpstreamTrust;
 use crate::relay::admission::Limits;
@@ -290,13 +291,13 @@ fn own_view(origin: &OriginSource) -> Option<View> {
     }
 }
 
-fn truth_source(truth: &str, token: &[u8], trust: Option<UpstreamTrust>) -> TruthSource {
+fn truth_source(truth: &str, token: &SecretText, trust: Option<UpstreamTrust>) -> TruthSource {
     if is_recording(truth) {
         TruthSource::Recording(truth.into())
     } else {
         TruthSource::Subscription {
             addr: truth.to_owned(),
-            token: token.to_vec(),
+            token: token.clone(),
             trust,
         }
     }

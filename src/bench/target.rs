@@ -22,7 +22,7 @@ pub struct TargetFlags {
     /// The relay's admin address; without it the report's relay-side fields are null
     #[arg(long, value_name = "ADDR", requires = "relay")]
     pub admin: Option<String>,
-    /// Bearer token of the relay's admin address
+    /// Bearer token of the relay's admin address. As a flag it stands in the list of processes: rather give the variable
     #[arg(
         long,
         value_name = "TOKEN",
@@ -33,7 +33,7 @@ pub struct TargetFlags {
     /// The origin's address, or the recording it plays: what records are compared with
     #[arg(long, value_name = "FILE-or-ADDR", requires = "relay")]
     pub truth: Option<String>,
-    /// What the origin knows its subscribers by
+    /// What the origin knows its subscribers by. As a flag it stands in the list of processes: rather give the variable
     #[arg(
         long,
         value_name = "TOKEN",

@@ -121,7 +121,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             admin: admin(&target)?,
             truth_trust: truth_trust(&target)?,
             truth: target.truth,
-            truth_token: target.truth_token.unwrap_or_default().expose().to_vec(),
+            truth_token: target.truth_token.unwrap_or_default(),
         },
     };
     check_files(load.report.as_deref(), load.page.as_deref())?;

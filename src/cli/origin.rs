@@ -11,6 +11,7 @@ use crate::node::origin::{OriginHandle, OriginSettings, OriginSource};
 use crate::node::secret::SecretText;
 use crate::node::settings::LogFormat;
 use crate::node::signals::{Signal, Signals};
+use crate::node::small_file;
 use crate::node::source::SPEEDS;
 use crate::node::tls::OriginIdentity;
 use crate::state::view::View;
@@ -136,7 +137,8 @@ pub struct Args {
         default_value = "127.0.0.1:7700"
     )]
     listen: SocketAddr,
-    /// What relays must show, their upstream_token [default: none, everybody is admitted]
+    /// What relays must show, their upstream_token. As a flag it stands in the list of processes: rather give
+    /// ACKLINE_ORIGIN_TOKEN [default: none, everybody is admitted]
     #[arg(
         long,
         env = "ACKLINE_ORIGIN_TOKEN",
@@ -227,12 +229,16 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     super::variables::strange()
         .iter()
         .for_each(|text| tracing::warn!("{text}"));
+    let key_file = args.tls_key_file.as_deref();
+    if let Some(sentence) = key_file.and_then(|file| small_file::exposed("--tls-key-file", file)) {
+        tracing::warn!("{sentence}");
+    }
     let mut signals = Signals::listen()?;
     let exposed = exposure(args.listen, args.token.as_ref(), identity.is_some());
     let settings = OriginSettings {
         listen: args.listen,
         source,
-        token: args.token.unwrap_or_default().expose().to_vec(),
+        token: args.token.unwrap_or_default(),
         identity,
         wait_for_subscriber: args.wait_for_subscriber,
         view: args.view,

@@ -1,6 +1,6 @@
 //! `ackline relay`: runs the edge relay until it is told to end.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::{Outcome, UsageError};
@@ -9,6 +9,7 @@ use crate::node::logging::{self, LogFilter};
 use crate::node::relay::RelayHandle;
 use crate::node::settings::{PartialSettings, RelaySettings, in_words};
 use crate::node::signals::{Signal, Signals};
+use crate::node::small_file;
 use crate::node::supervisor::Supervisor;
 use crate::token::START_SLACK_S;
 
@@ -110,7 +111,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
 
 /// Reads the settings again, and takes over what can be. What would not start a relay changes nothing either.
 fn obey_reload(args: &Args, relay: &RelayHandle, reload: &mut Reload) {
-    let loaded = RelaySettings::load(&args.settings, args.config.as_deref())
+    let loaded = RelaySettings::reload(&args.settings, args.config.as_deref())
         .and_then(|settings| settings.check_admission().map(|()| settings));
     let settings = match loaded {
         Ok(settings) => settings,
@@ -197,9 +198,20 @@ impl Reload {
     }
 }
 
+/// One line for each file of secrets that others on this host can read.
+fn readers(settings: &RelaySettings) -> Vec<String> {
+    let files = [
+        ("token_keys_file", &settings.token_keys_file),
+        ("admin_token_file", &settings.admin_token_file),
+        ("upstream_token_file", &settings.upstream_token_file),
+    ];
+    let exposed = files.map(|(key, file)| small_file::exposed(key, Path::new(file)));
+    exposed.into_iter().flatten().collect()
+}
+
 /// One line for each thing strangers can do, and for each protection that only seems to be there.
 fn exposure(settings: &RelaySettings) -> Vec<String> {
-    let mut sentences = Vec::new();
+    let mut sentences = readers(settings);
     if settings.is_insecure() {
         sentences.push(format!(
             "insecure mode: no connect tokens are asked for, so whoever reaches {} may watch, and whoever sees the packets may read them; keep it inside a network you trust",

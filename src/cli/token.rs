@@ -14,6 +14,7 @@ use crate::node::minter::{LIFE_S, Minter};
 use crate::node::number::whole;
 use crate::node::random::random;
 use crate::node::settings::BUDGET_BYTES_PER_S;
+use crate::node::small_file::Pipes;
 use crate::state::view::View;
 use crate::token::{self, ConnectToken, LIFE_MAX_S, TokenKey, TokenKeys};
 
@@ -142,7 +143,10 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
                     "this is no connect token ({error}): give the one line of hexadecimal digits that `ackline token mint` prints"
                 ))
             })?;
-            let keys = show.token_keys_file.as_deref().map(Minter::keys_of);
+            let keys = show
+                .token_keys_file
+                .as_deref()
+                .map(|file| Minter::keys_of(file, Pipes::Awaited));
             let keys = keys.transpose().map_err(UsageError)?;
             describe(&token, keys.as_ref(), unix_s())
                 .iter()
@@ -160,7 +164,8 @@ fn number(args: &KeyArgs) -> Result<u32, UsageError> {
     let Some(file) = &args.next_after else {
         return Ok(args.id);
     };
-    let keys = Minter::keys_of(file).map_err(|fault| UsageError(format!("--next-after: {fault}")))?;
+    let keys = Minter::keys_of(file, Pipes::Awaited)
+        .map_err(|fault| UsageError(format!("--next-after: {fault}")))?;
     let highest = keys.numbers().into_iter().max().unwrap_or(0);
     highest.checked_add(1).ok_or_else(|| {
         UsageError(format!(

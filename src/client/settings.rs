@@ -1,12 +1,14 @@
 //! What a client is told once, at its start. All times are microseconds of the caller's clock.
 
+use core::fmt;
+
 use crate::token::ConnectToken;
 use crate::window::WindowLimits;
 use crate::wire::seal::INSECURE_TOKEN_KEY;
 use crate::wire::version::Versions;
 
 /// Settings of one [`Client`](super::session::Client).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ClientSettings {
     /// The connect token as the backend gave it, at most
     /// [`TOKEN_BYTES_MAX`](crate::wire::handshake::TOKEN_BYTES_MAX) bytes; empty in insecure mode.
@@ -35,6 +37,25 @@ pub struct ClientSettings {
     pub input_gap_us: u64,
     /// Longest time between two packets: ten a second and some slack for late timers (SPEC DEC8).
     pub keepalive_us: u64,
+}
+
+/// Without the token and its key: whoever has them is let in.
+impl fmt::Debug for ClientSettings {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = to.debug_struct("ClientSettings");
+        shown.field("token_bytes", &self.token.len());
+        shown.field("versions", &self.versions);
+        shown.field("limits", &self.limits);
+        shown.field("retry_first_us", &self.retry_first_us);
+        shown.field("quick_tries", &self.quick_tries);
+        shown.field("retry_most_us", &self.retry_most_us);
+        shown.field("connect_within_us", &self.connect_within_us);
+        shown.field("hold_back_us", &self.hold_back_us);
+        shown.field("report_gap_us", &self.report_gap_us);
+        shown.field("input_gap_us", &self.input_gap_us);
+        shown.field("keepalive_us", &self.keepalive_us);
+        shown.finish_non_exhaustive()
+    }
 }
 
 impl ClientSettings {

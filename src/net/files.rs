@@ -1,7 +1,10 @@
-//! How many files, and so sockets, this process may open.
+//! Files: how many, and so sockets, this process may open; and opening one that may be a pipe.
 #![allow(unsafe_code)]
 
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 /// Raises the number of files this process may open to `wanted`, or as far as the system lets it, and never lowers
 /// it. Returns the number in force.
@@ -35,9 +38,30 @@ pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
     Ok(now)
 }
 
+/// True of the error of who wanted a file where this process, or the system, has as many as it may.
+#[must_use]
+pub fn none_left(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// Opens a file to read it, and does not wait for the other end where it is a pipe; reading then does not wait either.
+///
+/// # Errors
+/// The system's own.
+pub fn open_at_once(file: &Path) -> io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    OpenOptions::new().read(true).custom_flags(flags).open(file)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_gets_no_file_is_told_from_who_is_refused() {
+        assert!(none_left(&io::Error::from_raw_os_error(libc::EMFILE)));
+        assert!(!none_left(&io::ErrorKind::ConnectionAborted.into()));
+    }
 
     #[test]
     fn the_limit_is_raised_and_never_lowered() {

@@ -1,14 +1,14 @@
 //! The operators' HTTP: metrics, probes, settings, sessions, drain. On its own listener, loopback by default.
 //!
 //! With an `admin_token` all but the probes ask for it, as a bearer token; without one whoever reaches it may drain the
-//! relay. Nothing it does waits for a shard without a bound.
+//! relay, but for pages of others in an operator's browser ([`page`]). Nothing it does waits for a shard without a bound.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Query, Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
 use super::control::{Control, ShardBusy};
+use super::page;
 use crate::limits::SESSIONS_PAGE_MAX;
 use crate::net::clock::monotonic_us;
 
@@ -38,20 +39,34 @@ pub fn router(control: Arc<Control>) -> Router {
         .with_state(control)
 }
 
-/// Lets those pass who show the token, where there is one (SPEC OPS3).
+/// Lets those pass who show the token, where there is one (SPEC OPS3), and otherwise all but pages of others.
 async fn admit(State(control): Relay, request: Request, next: Next) -> Response {
+    match refusal(&control, request.headers()) {
+        None => next.run(request).await,
+        Some((StatusCode::UNAUTHORIZED, error)) => {
+            let mut refusal = reply(StatusCode::UNAUTHORIZED, &json!({ "error": error }));
+            let scheme = header::HeaderValue::from_static("Bearer");
+            refusal.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+            refusal
+        }
+        Some((status, error)) => reply(status, &json!({ "error": error })),
+    }
+}
+
+/// Why a request is not answered in full, if so.
+fn refusal(control: &Control, headers: &HeaderMap) -> Option<(StatusCode, String)> {
     let wanted = control.settings.admin_token.expose();
-    let shown = request.headers().get(header::AUTHORIZATION);
+    if wanted.is_empty() {
+        return page::foreign(headers).map(|error| (StatusCode::FORBIDDEN, error));
+    }
+    let shown = headers.get(header::AUTHORIZATION);
     let shown = shown.and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
-    if wanted.is_empty() || shown.is_some_and(|shown| shown.ct_eq(wanted).into()) {
-        return next.run(request).await;
+    if shown.is_some_and(|shown| shown.ct_eq(wanted).into()) {
+        return None;
     }
     control.refuse_admin();
     let error = "this needs the relay's admin_token: send the header Authorization: Bearer TOKEN";
-    let mut refusal = reply(StatusCode::UNAUTHORIZED, &json!({ "error": error }));
-    let scheme = header::HeaderValue::from_static("Bearer");
-    refusal.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
-    refusal
+    Some((StatusCode::UNAUTHORIZED, error.to_owned()))
 }
 
 /// The relay's state as its handlers get it.
@@ -82,18 +97,27 @@ async fn live(State(control): Relay) -> Response {
     }
 }
 
-/// Ready once the first keyframe is in and until a drain (FAULTS 81).
-async fn ready(State(control): Relay) -> Response {
-    let reasons = control.status.unready();
-    let status = if reasons.is_empty() {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
+/// Ready once the first keyframe is in and until a drain (FAULTS 81). What the upstreams are called and what is wrong with them
+/// is for those alone who may have all the rest.
+async fn ready(State(control): Relay, headers: HeaderMap) -> Response {
+    let mut reasons = control.status.unready();
+    let is_ready = reasons.is_empty();
+    let status = match is_ready {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
     };
-    reply(
-        status,
-        &json!({ "ready": reasons.is_empty(), "reasons": reasons }),
-    )
+    if refusal(&control, &headers).is_some() {
+        return reply(status, &json!({ "ready": is_ready, "reasons": reasons }));
+    }
+    let mut troubles = control.status.troubles();
+    if !is_ready {
+        reasons.append(&mut troubles);
+    }
+    let mut body = json!({ "ready": is_ready, "reasons": reasons });
+    if !troubles.is_empty() {
+        body["warnings"] = json!(troubles);
+    }
+    reply(status, &body)
 }
 
 async fn config(State(control): Relay) -> Response {

@@ -6,7 +6,7 @@
 use dashmap::DashMap;
 
 use crate::relay::shard::SessionChange;
-use crate::state::player::ClientId;
+use crate::state::player::{ClientId, PlayerEvent, PlayerId};
 
 /// Where a session is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct DirectoryEntry {
     pub opened_us: u64,
     /// Whose it is, as its token says; 0 without one.
     pub client: ClientId,
+    /// Its client was heard: before that it may be nobody, and no origin is told of it.
+    pub joined: bool,
 }
 
 /// Every open session of a relay by connection id.
@@ -37,6 +39,7 @@ impl Directory {
                             shard,
                             opened_us: now_us,
                             client,
+                            joined: false,
                         },
                     );
                 }
@@ -47,16 +50,28 @@ impl Directory {
         }
     }
 
+    /// Takes what players did: who joined is a player from then on.
+    pub fn hear(&self, events: &[PlayerEvent]) {
+        for event in events {
+            if let PlayerEvent::Joined(connection, _) = event
+                && let Some(mut entry) = self.sessions.get_mut(connection)
+            {
+                entry.joined = true;
+            }
+        }
+    }
+
     /// Where a session is.
     #[must_use]
     pub fn find(&self, connection: u64) -> Option<DirectoryEntry> {
         self.sessions.get(&connection).map(|entry| *entry)
     }
 
-    /// Every session, in no order.
+    /// Every session whose client was heard and whose it is, in no order.
     #[must_use]
-    pub fn connections(&self) -> Vec<u64> {
-        self.sessions.iter().map(|entry| *entry.key()).collect()
+    pub fn players(&self) -> Vec<(PlayerId, ClientId)> {
+        let joined = self.sessions.iter().filter(|entry| entry.joined);
+        joined.map(|entry| (*entry.key(), entry.client)).collect()
     }
 
     /// Sessions open.
@@ -87,9 +102,13 @@ mod tests {
             Some(DirectoryEntry {
                 shard: 1,
                 opened_us: 50,
-                client: 42
+                client: 42,
+                joined: false,
             })
         );
+        assert!(directory.players().is_empty(), "nobody was heard yet");
+        directory.hear(&[PlayerEvent::Joined(7, 42), PlayerEvent::Joined(9, 1)]);
+        assert_eq!((directory.players(), directory.len()), (vec![(7, 42)], 2));
         directory.record(1, 60, [SessionChange::Closed(7, CloseReason::Left)]);
         assert!(directory.find(7).is_none() && directory.len() == 1);
         directory.record(1, 60, [SessionChange::Closed(8, CloseReason::Idle)]);

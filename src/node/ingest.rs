@@ -24,7 +24,7 @@ use super::metrics::IngestMetrics;
 use super::players::Caller;
 use super::shelf::Shelf;
 use super::status::RelayStatus;
-use super::tls::{Line, UpstreamTrust, is_tls_alert};
+use super::tls::{self, Line, UpstreamTrust, is_tls_alert};
 use crate::backoff::Backoff;
 use crate::limits::{UPSTREAM_BACKOFF_US, UPSTREAM_CONNECT_US, UPSTREAM_SILENCE_US};
 use crate::net::clock::monotonic_us;
@@ -271,7 +271,8 @@ impl Ingest {
             Waited::Stopped => return Err(Ended::Stopped),
             Waited::Done(Ok(line)) => return Ok(line),
             Waited::Done(Err(error)) => format!(
-                "the upstream {place} is not believed: {error}; it must speak TLS 1.3 and show a certificate for that name that upstream_ca_file vouches for; it is tried again"
+                "the upstream {place} is not believed: {error}; {}; it is tried again",
+                tls::way_out(&error)
             ),
             Waited::TimeUp => {
                 format!(
@@ -342,7 +343,7 @@ impl Ingest {
             if !self.events.is_empty() || messages(&self.subscriber.counts()) > messages(&before) {
                 patience_us = monotonic_us().saturating_add(self.patience_us);
             }
-            self.count_connect(name, &mut known, before.refused);
+            self.count_connect(name, &mut known, &before);
             self.take_events();
             if self.subscriber.is_closed() {
                 return Waited::Done(Ok(()));
@@ -364,10 +365,13 @@ impl Ingest {
     }
 
     /// Counts a connection once it is known what it is.
-    fn count_connect(&mut self, name: &str, known: &mut bool, refused_before: u64) {
+    fn count_connect(&mut self, name: &str, known: &mut bool, before: &SubscriberCounts) {
         let connects = &mut self.intake.counts_mut().connects;
-        if self.subscriber.counts().refused > refused_before {
-            connects[Connect::Refused as usize] += 1;
+        let counts = self.subscriber.counts();
+        if counts.refused > before.refused {
+            let fenced = counts.fenced > before.fenced;
+            let result = if fenced { Connect::Fenced } else { Connect::Refused };
+            connects[result as usize] += 1;
             return;
         }
         let stream = self.events.iter().find_map(|event| match event {

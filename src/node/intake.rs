@@ -57,11 +57,13 @@ pub enum Connect {
     Unbelieved,
     /// It was an origin, and one of the two sides refused the other.
     Refused,
+    /// It was an origin of an older run than one that is known.
+    Fenced,
 }
 
 impl Connect {
     /// Every result.
-    pub const ALL: [Connect; 7] = [
+    pub const ALL: [Connect; 8] = [
         Connect::Connected,
         Connect::Unresolved,
         Connect::Unreachable,
@@ -69,6 +71,7 @@ impl Connect {
         Connect::Unanswered,
         Connect::Unbelieved,
         Connect::Refused,
+        Connect::Fenced,
     ];
 
     /// The word used in metrics.
@@ -82,6 +85,7 @@ impl Connect {
             Connect::Unanswered => "unanswered",
             Connect::Unbelieved => "unbelieved",
             Connect::Refused => "refused",
+            Connect::Fenced => "fenced",
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 
 use super::random::random;
-use super::small_file;
+use super::small_file::{self, Pipes};
 use crate::net::clock::unix_s;
 use crate::state::view::View;
 use crate::token::key::is_key;
@@ -60,14 +60,14 @@ impl Minter {
     ///
     /// # Errors
     /// In words that name the file, and the line; or that what was given is a key itself, which is not repeated.
-    pub fn keys_of(file: &Path) -> Result<TokenKeys, String> {
+    pub fn keys_of(file: &Path, pipes: Pipes) -> Result<TokenKeys, String> {
         if is_key(&file.to_string_lossy()) {
             return Err(
                 "what is given is a key, or part of one, and not the name of a file (it is secret, and not shown): put the line into a file and name that".to_owned(),
             );
         }
         let name = file.display();
-        let text = small_file::read_text(file, KEY_FILE)
+        let text = small_file::read_text(file, KEY_FILE, pipes)
             .map_err(|fault| format!("{name} is no key file: {fault}"))?;
         TokenKeys::parse(&text).map_err(|fault| format!("{name}, {fault}"))
     }
@@ -77,7 +77,7 @@ impl Minter {
     /// # Errors
     /// When it cannot be read or holds no keys.
     pub fn key_of(file: &Path) -> anyhow::Result<TokenKey> {
-        let keys = Minter::keys_of(file).map_err(anyhow::Error::msg)?;
+        let keys = Minter::keys_of(file, Pipes::Awaited).map_err(anyhow::Error::msg)?;
         let key = keys.minting().cloned();
         key.with_context(|| format!("{} holds no key", file.display()))
     }

@@ -21,6 +21,7 @@ pub mod minter;
 pub mod number;
 pub mod origin;
 pub mod outbox;
+mod page;
 pub mod players;
 pub mod post;
 pub mod pressure;

@@ -19,10 +19,11 @@ use tokio::sync::watch;
 use super::clockwork::Clockwork;
 use super::loggate::LogBurst;
 use super::random::random;
+use super::secret::SecretText;
 use super::source::Source;
 use super::subscription;
 use super::tls::OriginIdentity;
-use crate::limits::{HEARD_MAX, PLAYER_EVENTS_MAX, TRUTH_TICKS_MAX};
+use crate::limits::{EPOCH_MAX, HEARD_MAX, PLAYER_EVENTS_MAX, TRUTH_TICKS_MAX};
 use crate::net::clock::{host_clock_id, monotonic_us};
 use crate::origin::publisher::Publisher;
 use crate::origin::subscribers::{SubscriberId, Subscribers};
@@ -62,7 +63,7 @@ pub struct OriginSettings {
     /// What it publishes.
     pub source: OriginSource,
     /// What subscribers must show; empty admits everybody.
-    pub token: Vec<u8>,
+    pub token: SecretText,
     /// How it proves itself to subscribers; `None`: the connections are plain.
     pub identity: Option<OriginIdentity>,
     /// The first tick waits for the first subscriber.
@@ -80,7 +81,7 @@ impl OriginSettings {
         OriginSettings {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             source,
-            token: Vec::new(),
+            token: SecretText::default(),
             identity: None,
             wait_for_subscriber: false,
             view: None,
@@ -239,7 +240,7 @@ impl OriginHandle {
         let schema = Arc::clone(publisher.schema());
         let (tap, truth) = settings.tap.then(|| bounded(TRUTH_TICKS_MAX)).unzip();
         let (hears, heard) = settings.tap.then(|| bounded(HEARD_MAX)).unzip();
-        let subscribers = Subscribers::new(settings.token);
+        let subscribers = Subscribers::new(settings.token.expose().to_vec());
         let stage = Arc::new(Stage {
             hub: Mutex::new(Hub {
                 publisher,
@@ -381,5 +382,5 @@ fn epoch_now() -> u64 {
     let since = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+    u64::try_from(since.as_micros()).map_or(EPOCH_MAX, |epoch| epoch.min(EPOCH_MAX))
 }

@@ -5,7 +5,7 @@
 //!
 //! Invariants: a shard never waits, so where the line is full inputs are dropped and counted; joins and leaves are not
 //! lost, since the directory says who is there; on one connection a player joins once, and nothing is told of one who
-//! has not; of a player's numbers each is told once, as an input or as lost.
+//! has not, nor of a session whose client was never heard; of a player's numbers each is told once, as an input or as lost.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -189,10 +189,8 @@ impl Caller {
         for player in gone {
             self.known.remove(&player);
         }
-        for player in self.directory.connections() {
-            if let Some(entry) = self.directory.find(player) {
-                self.join(player, entry.client, out);
-            }
+        for (player, client) in self.directory.players() {
+            self.join(player, client, out);
         }
     }
 

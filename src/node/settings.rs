@@ -11,8 +11,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::secret::SecretText;
-use super::small_file;
-use super::tls::UpstreamTrust;
+use super::small_file::{self, Pipes};
+use super::tls::{self, UpstreamTrust};
 use crate::limits::{SHARDS_MAX, UPSTREAM_TOKEN_MAX};
 use crate::relay::admission::Limits;
 use crate::relay::budget::Budget;
@@ -26,6 +26,7 @@ mod bounds;
 mod partial;
 mod place;
 mod shown;
+mod tokens;
 mod view;
 
 pub use admission::in_words;
@@ -38,7 +39,7 @@ pub use place::{Places, SettingsError};
 const UPSTREAMS_MAX: usize = 16;
 
 /// Every key of a file.
-pub const KEYS: [&str; 35] = [
+pub const KEYS: [&str; 37] = [
     "listen",
     "token_keys_file",
     "audience",
@@ -57,9 +58,11 @@ pub const KEYS: [&str; 35] = [
     "limit_loopback",
     "admin",
     "admin_token",
+    "admin_token_file",
     "upstream",
     "upstream_ca_file",
     "upstream_token",
+    "upstream_token_file",
     "shards",
     "sessions_max",
     "budget_bytes_per_s",
@@ -110,6 +113,8 @@ pub struct RelaySettings {
     pub admin: SocketAddr,
     /// What operators must show at that address; empty admits whoever reaches it.
     pub admin_token: SecretText,
+    /// The file that it came from; empty where it was given itself.
+    pub admin_token_file: String,
     /// Origins as `host:port`, tried in order.
     pub upstream: Vec<String>,
     /// The file of the certificates that vouch for origins; empty for plain connections.
@@ -118,6 +123,8 @@ pub struct RelaySettings {
     pub upstream_trust: Option<UpstreamTrust>,
     /// What the origin knows this relay by; may be empty.
     pub upstream_token: SecretText,
+    /// The file that it came from; empty where it was given itself.
+    pub upstream_token_file: String,
     /// Shard threads, 1 to [`SHARDS_MAX`].
     pub shards: usize,
     /// Sessions of all shards together.
@@ -163,10 +170,12 @@ impl Default for RelaySettings {
             limits: admission::DEFAULT,
             admin: SocketAddr::from(([127, 0, 0, 1], 8000)),
             admin_token: SecretText::default(),
+            admin_token_file: String::new(),
             upstream: vec!["127.0.0.1:7700".to_owned()],
             upstream_ca_file: String::new(),
             upstream_trust: None,
             upstream_token: SecretText::default(),
+            upstream_token_file: String::new(),
             shards: std::thread::available_parallelism().map_or(1, |cores| cores.get().min(SHARDS_MAX)),
             sessions_max: 10_000,
             budget_bytes_per_s: 512 << 10,
@@ -223,10 +232,11 @@ impl RelaySettings {
     }
 
     /// Reads the file of those who vouch for origins, where one is named.
-    fn read_trust(&mut self) -> Result<(), OutOfBounds> {
+    fn read_trust(&mut self, pipes: Pipes) -> Result<(), OutOfBounds> {
         self.upstream_trust = None;
         if !self.upstream_ca_file.is_empty() {
-            let trust = UpstreamTrust::load(Path::new(&self.upstream_ca_file));
+            let trust = small_file::read(Path::new(&self.upstream_ca_file), tls::KIND, pipes)
+                .and_then(|pem| UpstreamTrust::parse(&pem));
             self.upstream_trust = Some(trust.map_err(|fault| OutOfBounds {
                 key: "upstream_ca_file",
                 fault: format!("upstream_ca_file {:?}: {fault}", self.upstream_ca_file),
@@ -235,24 +245,45 @@ impl RelaySettings {
         Ok(())
     }
 
-    /// The settings in force: `flags` over those of `file` over the defaults.
+    /// The settings in force: `flags` over those of `file` over the defaults. For a program that starts: what is named may be
+    /// pipes, which are waited for.
     ///
     /// # Errors
     /// The first setting that cannot be read or is outside its bounds, with its place.
     pub fn load(flags: &PartialSettings, file: Option<&Path>) -> Result<RelaySettings, SettingsError> {
+        RelaySettings::gather(flags, file, Pipes::Awaited)
+    }
+
+    /// The same while a relay runs: it waits for nothing.
+    ///
+    /// # Errors
+    /// Those of [`load`](RelaySettings::load); a file that is a pipe.
+    pub fn reload(flags: &PartialSettings, file: Option<&Path>) -> Result<RelaySettings, SettingsError> {
+        RelaySettings::gather(flags, file, Pipes::Refused)
+    }
+
+    fn gather(
+        flags: &PartialSettings,
+        file: Option<&Path>,
+        pipes: Pipes,
+    ) -> Result<RelaySettings, SettingsError> {
         let Some(file) = file else {
-            return RelaySettings::of(flags, None);
+            return RelaySettings::of(flags, None, pipes);
         };
         let name = file.display().to_string();
-        let text = small_file::read_text(file, "a TOML file").map_err(|fault| SettingsError {
+        let text = small_file::read_text(file, "a TOML file", pipes).map_err(|fault| SettingsError {
             place: name.clone(),
             fault: format!("this is no configuration: {fault}"),
         })?;
-        RelaySettings::of(flags, Some((&name, &text)))
+        RelaySettings::of(flags, Some((&name, &text)), pipes)
     }
 
     /// The same of a file's name and text.
-    fn of(flags: &PartialSettings, file: Option<(&str, &str)>) -> Result<RelaySettings, SettingsError> {
+    fn of(
+        flags: &PartialSettings,
+        file: Option<(&str, &str)>,
+        pipes: Pipes,
+    ) -> Result<RelaySettings, SettingsError> {
         let mut settings = RelaySettings::default();
         let mut places = Places::default();
         if let Some((name, text)) = file {
@@ -267,8 +298,10 @@ impl RelaySettings {
         flags
             .apply(&mut settings)
             .and_then(|()| settings.check())
-            .and_then(|()| settings.read_keys())
-            .and_then(|()| settings.read_trust())
+            .and_then(|()| settings.read_keys(pipes))
+            .and_then(|()| settings.read_trust(pipes))
+            .and_then(|()| settings.read_tokens(pipes))
+            .and_then(|()| settings.check())
             .map_err(|error| error.at(&places))?;
         Ok(RelaySettings { places, ..settings })
     }

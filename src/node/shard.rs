@@ -232,6 +232,7 @@ impl ShardLoop {
         }
         self.shard.take_player_events(&mut self.said);
         if !self.said.is_empty() {
+            self.links.directory.hear(&self.said);
             self.links.players.say(self.said.drain(..));
         }
     }

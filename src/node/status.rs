@@ -79,13 +79,21 @@ impl RelayStatus {
         let mut reasons = Vec::new();
         if !self.has_world.load(Ordering::Relaxed) {
             reasons.push("no keyframe has come from the upstream yet".to_owned());
-            let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
-            reasons.extend(troubles.values().cloned());
         }
         if self.draining.load(Ordering::Relaxed) {
             reasons.push("the relay is draining".to_owned());
         }
         reasons
+    }
+
+    /// Why each upstream that failed could not be had last; nothing while one is there.
+    #[must_use]
+    pub fn troubles(&self) -> Vec<String> {
+        if self.connected.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        troubles.values().cloned().collect()
     }
 
     /// True when the relay takes new clients.
@@ -94,7 +102,7 @@ impl RelayStatus {
         self.has_world.load(Ordering::Relaxed) && !self.draining.load(Ordering::Relaxed)
     }
 
-    /// Keeps why the upstream `name` could not be had, for whoever asks why the relay is not ready.
+    /// Keeps why the upstream `name` could not be had, for whoever asks how the relay is.
     pub fn note_trouble(&self, name: &str, sentence: &str) {
         let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
         troubles.insert(name.to_owned(), sentence.to_owned());
@@ -168,20 +176,18 @@ mod tests {
         for (name, text) in [("b:1", "gone"), ("a:1", "nobody is there"), ("b:1", "refused")] {
             status.note_trouble(name, text);
         }
-        assert_eq!(
-            status.unready(),
-            [
-                "no keyframe has come from the upstream yet",
-                "nobody is there",
-                "refused"
-            ]
-        );
+        assert_eq!(status.unready(), ["no keyframe has come from the upstream yet"]);
+        assert_eq!(status.troubles(), ["nobody is there", "refused"]);
         assert!(!status.is_ready());
         status.has_world.store(true, Ordering::Relaxed);
         assert!(
             status.unready().is_empty() && status.is_ready(),
             "not connected, still ready"
         );
+        assert_eq!(status.troubles().len(), 2, "and what is wrong is told still");
+        status.connected.store(true, Ordering::Relaxed);
+        assert!(status.troubles().is_empty());
+        status.connected.store(false, Ordering::Relaxed);
         status.draining.store(true, Ordering::Relaxed);
         assert_eq!(status.unready(), ["the relay is draining"]);
         assert!(!status.is_ready());

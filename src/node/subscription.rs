@@ -1,49 +1,93 @@
 //! One task for each subscriber of an origin: reads what it asks, writes what is queued for it.
+//!
+//! A connection is known to the origin before a byte of it was read, its TLS handshake included: until it has subscribed it
+//! makes room for newer ones where there are many, so that silent connections keep no relay out (THREATS 82).
 
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tracing::Level;
 
 use super::fuse::Fuse;
 use super::origin::Stage;
 use super::tls::{Line, OriginIdentity};
 use crate::net::clock::monotonic_us;
+use crate::net::files::none_left;
 use crate::origin::subscribers::{Dropped, SubscriberId};
 
 /// Time a closed subscriber has to read the last words.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Time a TLS handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// Handshakes under way at once: whoever comes then waits in the system's queue.
-const HANDSHAKES_MAX: usize = 256;
+
+/// Time until the next one is accepted where one could not be.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What ends the tasks of connections at once: a sender that is dropped.
+#[derive(Clone, Default)]
+struct Doors {
+    open: Arc<Mutex<HashMap<SubscriberId, oneshot::Sender<()>>>>,
+}
+
+impl Doors {
+    /// What is done with when the connection is to end at once.
+    fn open(&self, id: SubscriberId) -> oneshot::Receiver<()> {
+        let (door, shut) = oneshot::channel();
+        self.doors().insert(id, door);
+        shut
+    }
+
+    fn shut(&self, id: Option<SubscriberId>) {
+        if let Some(id) = id {
+            self.doors().remove(&id);
+        }
+    }
+
+    fn doors(&self) -> std::sync::MutexGuard<'_, HashMap<SubscriberId, oneshot::Sender<()>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Accepts subscribers for ever; with an `identity` it shows that to each and speaks plainly with nobody.
 pub(super) async fn accept(stage: Arc<Stage>, listener: TcpListener, identity: Option<OriginIdentity>) {
     let _fuse = Fuse::new("the origin's listener");
-    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    let doors = Doors::default();
     loop {
-        let Ok(handshake) = Arc::clone(&handshakes).acquire_owned().await else {
-            return;
-        };
         match listener.accept().await {
             Ok((socket, peer)) => {
-                let (stage, identity) = (Arc::clone(&stage), identity.clone());
+                let (id, crowded_out) = stage.hub().subscribers.open(peer.ip(), monotonic_us());
+                doors.shut(crowded_out);
+                let (stage, identity, doors) = (Arc::clone(&stage), identity.clone(), doors.clone());
+                let shut = doors.open(id);
                 tokio::spawn(async move {
-                    let line = introduce(&stage, socket, peer, identity).await;
-                    drop(handshake);
-                    if let Some(line) = line {
-                        attend(stage, line, peer).await;
-                    }
+                    let _fuse = Fuse::new("a subscriber's task");
+                    let served = tokio::select! {
+                        served = serve(&stage, socket, peer, identity, id) => served,
+                        _ = shut => true,
+                    };
+                    doors.shut(Some(id));
+                    close(&stage, peer, id, served);
                 });
+                // Who came gets a turn before the next one, who may need its place.
+                tokio::task::yield_now().await;
             }
             // Out of files, or the peer is gone already: neither ends the origin (FAULTS 83).
-            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            Err(error) => {
+                let room = match none_left(&error) {
+                    true => stage.hub().subscribers.make_room(),
+                    false => Vec::new(),
+                };
+                let pause = if room.is_empty() { PAUSE } else { Duration::ZERO };
+                room.into_iter().for_each(|id| doors.shut(Some(id)));
+                tokio::time::sleep(pause).await;
+            }
         }
     }
 }
@@ -79,42 +123,52 @@ async fn introduce(
     }
 }
 
-/// One connection from beginning to end.
-async fn attend(stage: Arc<Stage>, mut line: Line, peer: SocketAddr) {
-    let _fuse = Fuse::new("a subscriber's task");
-    let opened = stage.hub().subscribers.open(monotonic_us());
-    let id = match opened {
-        Ok(id) => id,
-        Err(refusal) => {
-            say(
-                &stage,
-                peer,
-                Level::WARN,
-                "was refused: this origin serves as many as it can",
-            );
-            let _ = tokio::time::timeout(LAST_WORDS, line.write_all(&refusal)).await;
-            let _ = tokio::time::timeout(LAST_WORDS, line.shutdown()).await;
-            return;
-        }
+/// A task that ends with whoever waits for it.
+struct Reading(JoinHandle<()>);
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// One connection from beginning to end. False where it never became one that ticks may go by, which was said then.
+async fn serve(
+    stage: &Arc<Stage>,
+    socket: TcpStream,
+    peer: SocketAddr,
+    identity: Option<OriginIdentity>,
+    id: SubscriberId,
+) -> bool {
+    let Some(line) = introduce(stage, socket, peer, identity).await else {
+        return false;
     };
     let (reader, mut writer) = tokio::io::split(line);
-    let mut reading = tokio::spawn(read(Arc::clone(&stage), reader, id, peer));
+    let mut reading = Reading(tokio::spawn(read(Arc::clone(stage), reader, id, peer)));
     tokio::select! {
-        _ = write(&stage, &mut writer, id) => {
+        _ = write(stage, &mut writer, id) => {
             // The peer reads the last words and closes; closing first could destroy them on their way.
-            let _ = writer.shutdown().await;
-            let _ = tokio::time::timeout(LAST_WORDS, &mut reading).await;
-            reading.abort();
+            let _ = tokio::time::timeout(LAST_WORDS, async {
+                let _ = writer.shutdown().await;
+                let _ = (&mut reading.0).await;
+            }).await;
         }
-        _ = &mut reading => {}
+        _ = &mut reading.0 => {}
     }
+    true
+}
+
+/// The connection is gone: the origin forgets it, and says why where nobody has.
+fn close(stage: &Stage, peer: SocketAddr, id: SubscriberId, say_why: bool) {
     let mut hub = stage.hub();
     let dropped = hub.subscribers.closing(id);
     hub.counts.dropped_slow += u64::from(dropped == Some(Dropped::Slow));
     hub.subscribers.close(id);
     drop(hub);
-    let (level, what) = farewell(dropped);
-    say(&stage, peer, level, what);
+    if say_why {
+        let (level, what) = farewell(dropped);
+        say(stage, peer, level, what);
+    }
 }
 
 /// Why a subscriber is gone.
@@ -127,6 +181,11 @@ fn farewell(dropped: Option<Dropped>) -> (Level, &'static str) {
             "was dropped: too slow, it did not take what was sent to it",
         ),
         Some(Dropped::Silent) => (Level::WARN, "was dropped: it did not subscribe in time"),
+        Some(Dropped::Crowded) => (
+            Level::WARN,
+            "was dropped: it had not subscribed, and newer connections needed its place",
+        ),
+        Some(Dropped::Full) => (Level::WARN, "was refused: this origin serves as many as it can"),
         Some(Dropped::Version) => (Level::WARN, "was refused: it speaks another protocol version"),
         Some(Dropped::Token) => (Level::WARN, "was refused: its token is not the right one"),
         Some(Dropped::Malformed) => (Level::WARN, "was dropped: its messages cannot be read"),

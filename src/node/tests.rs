@@ -2,6 +2,7 @@
 
 mod http;
 mod players;
+mod secrets;
 mod service;
 mod upstream;
 mod watcher;

@@ -22,10 +22,10 @@ use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
-use super::small_file;
+use super::small_file::{self, Pipes};
 
 /// What certificates and keys are in.
-const KIND: &str = "a PEM file";
+pub(super) const KIND: &str = "a PEM file";
 
 /// Whom a relay believes to be its origin.
 #[derive(Clone)]
@@ -50,15 +50,20 @@ impl fmt::Debug for UpstreamTrust {
 }
 
 impl UpstreamTrust {
-    /// Reads certificates (PEM) that an origin's must be, or be signed by.
+    /// Reads certificates (PEM) of authorities, one of which must have signed an origin's; or the origin's own, where it is not an
+    /// authority's.
     ///
     /// # Errors
     /// What is wrong with the file, in words.
     pub fn load(file: &Path) -> Result<UpstreamTrust, String> {
-        UpstreamTrust::parse(&small_file::read(file, KIND)?)
+        UpstreamTrust::parse(&small_file::read(file, KIND, Pipes::Awaited)?)
     }
 
-    fn parse(pem: &[u8]) -> Result<UpstreamTrust, String> {
+    /// The same of what the file holds.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn parse(pem: &[u8]) -> Result<UpstreamTrust, String> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates(pem)? {
             roots
@@ -133,10 +138,10 @@ impl OriginIdentity {
     /// What is wrong with a file, in words; nothing of the key is in them.
     pub fn load(certificate: &Path, key: &Path) -> Result<OriginIdentity, String> {
         let named = |file: &Path, fault: String| format!("{}: {fault}", file.display());
-        let chain = small_file::read(certificate, KIND)
+        let chain = small_file::read(certificate, KIND, Pipes::Awaited)
             .and_then(|pem| certificates(&pem))
             .map_err(|fault| named(certificate, fault))?;
-        let private = small_file::read(key, KIND)
+        let private = small_file::read(key, KIND, Pipes::Awaited)
             .and_then(|pem| {
                 PrivateKeyDer::from_pem_slice(&pem)
                     .map_err(|_| "there is no private key (PEM) in it".to_owned())
@@ -205,6 +210,15 @@ impl AsyncWrite for Line {
             Line::Sealed(stream) => Pin::new(stream.as_mut()).poll_shutdown(context),
         }
     }
+}
+
+/// What an origin that is not believed must do.
+#[must_use]
+pub fn way_out(error: &io::Error) -> &'static str {
+    if error.to_string().contains("CaUsedAsEndEntity") {
+        return "the certificate it shows as its own is an authority's (CA:TRUE): give it one that the authority signed, or one made with basicConstraints=CA:FALSE";
+    }
+    "it must speak TLS 1.3 and show a certificate for that name that upstream_ca_file vouches for"
 }
 
 /// The host of a `host:port`, an address in brackets or not.
@@ -287,6 +301,48 @@ pub(crate) mod tests {
         };
         assert!(identity("own.pem", "ca.pem").ends_with("ca.pem: there is no private key (PEM) in it"));
         assert!(identity("ca.pem", "own.key").contains("it does not go with the key: "));
+    }
+
+    /// What a client that trusts `shown` itself says to an origin that shows it.
+    fn believed(directory: &Papers, is_authority: bool) -> Result<(), String> {
+        use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+        if is_authority {
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        }
+        let key = KeyPair::generate().expect("a key");
+        let shown = params.self_signed(&key).expect("a certificate");
+        let (certificate, private) = (directory.file("self.pem"), directory.file("self.key"));
+        std::fs::write(&certificate, shown.pem()).expect("a file");
+        std::fs::write(&private, key.serialize_pem()).expect("a file");
+        let identity = OriginIdentity::load(&certificate, &private).expect("an identity");
+        let trust = UpstreamTrust::load(&certificate).expect("trust");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+                .await
+                .expect("a port");
+            let addr = listener.local_addr().expect("an address");
+            let accepts = async {
+                let (socket, _) = listener.accept().await.expect("a visitor");
+                let _ = identity.accept(socket).await;
+            };
+            let connects = async {
+                let socket = TcpStream::connect(addr).await.expect("a way");
+                trust.connect("localhost:1", socket).await.map(|_| ())
+            };
+            let (believed, ()) = tokio::join!(connects, accepts);
+            believed.map_err(|error| way_out(&error).to_owned())
+        })
+    }
+
+    /// An origin's own certificate may stand in the file where it is no authority's; where it is, the way out is said.
+    #[test]
+    fn an_authority_is_no_origin_and_that_is_said() {
+        let papers = Papers::new("self");
+        assert_eq!(believed(&papers, false), Ok(()));
+        let fault = believed(&papers, true).unwrap_err();
+        assert!(fault.contains("basicConstraints=CA:FALSE"), "{fault}");
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// A publisher of an empty world. `epoch` must rise with every start and `boot` be random at every start
+    /// A publisher of an empty world. `epoch` must rise with every start, up to [`EPOCH_MAX`](crate::limits::EPOCH_MAX), and `boot` be random at every start
     /// (THREATS 80); `clock_id` names the clock that `published_us` is read from, 0 where unknown.
     ///
     /// # Errors

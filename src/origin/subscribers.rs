@@ -7,6 +7,8 @@
 //! > [`direct`](Subscribers::direct) before the tick it belongs to. Where [`closing`](Subscribers::closing) gives a reason,
 //! > write what is left and close the socket.
 //!
+//! Who has not subscribed yet waits in an [`Anteroom`], apart from who has: silent connections keep nobody out who has the token.
+//!
 //! Invariants: a subscriber gets a hello, a keyframe, then every tick; a queue is bounded in bytes and in the age
 //! of its oldest message, and a subscriber that exceeds either is dropped, never waited for (SPEC OPS1).
 
@@ -18,15 +20,18 @@
 )]
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::players::{PlayerCounts, Players};
 use super::publisher::{Published, Publisher};
 use subtle::ConstantTimeEq;
 
+use crate::anteroom::Anteroom;
 use crate::limits::{
     DIRECTIVES_TICK_BYTES_MAX, EVENT_BYTES_MAX, RESYNC_GAP_US, SUBSCRIBE_WITHIN_US, SUBSCRIBER_LAG_MAX_US,
-    SUBSCRIBER_QUEUE_MAX, SUBSCRIBERS_MAX, UPSTREAM_REQUEST_MAX,
+    SUBSCRIBER_QUEUE_MAX, SUBSCRIBERS_MAX, SUBSCRIBERS_WAITING_HOST_MAX, SUBSCRIBERS_WAITING_MAX,
+    UPSTREAM_REQUEST_MAX,
 };
 use crate::state::player::{Directive, Order, PlayerEvent};
 use crate::upstream::VERSION;
@@ -59,6 +64,10 @@ pub enum Dropped {
     Slow,
     /// It did not subscribe in time.
     Silent,
+    /// It had not subscribed when newer connections needed its place.
+    Crowded,
+    /// As many are served as can be.
+    Full,
     /// It speaks another protocol version.
     Version,
     /// Its token is not the right one.
@@ -76,6 +85,8 @@ impl Dropped {
         match self {
             Dropped::Slow => "slow",
             Dropped::Silent => "silent",
+            Dropped::Crowded => "crowded",
+            Dropped::Full => "full",
             Dropped::Version => "version",
             Dropped::Token => "token",
             Dropped::Malformed => "malformed",
@@ -85,9 +96,9 @@ impl Dropped {
 }
 
 /// One connection.
-#[derive(Debug)]
 struct Member {
     splitter: Splitter,
+    from: IpAddr,
     opened_us: u64,
     flags: Option<u16>,
     queue: VecDeque<(u64, Arc<[u8]>)>,
@@ -101,12 +112,23 @@ struct Member {
 }
 
 /// All connections of an origin.
-#[derive(Debug)]
 pub struct Subscribers {
     token: Vec<u8>,
     next: u64,
     members: BTreeMap<SubscriberId, Member>,
+    /// Those of them who have not subscribed.
+    waiting: Anteroom,
     players: Players,
+}
+
+/// Without the token, and what subscribers have said of theirs.
+impl core::fmt::Debug for Subscribers {
+    fn fmt(&self, to: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mut shown = to.debug_struct("Subscribers");
+        shown.field("served", &self.served());
+        shown.field("waiting", &self.waiting.len());
+        shown.finish_non_exhaustive()
+    }
 }
 
 impl Subscribers {
@@ -117,24 +139,19 @@ impl Subscribers {
             token,
             next: 0,
             members: BTreeMap::new(),
+            waiting: Anteroom::new(SUBSCRIBERS_WAITING_MAX, SUBSCRIBERS_WAITING_HOST_MAX),
             players: Players::default(),
         }
     }
 
-    /// A connection was accepted.
-    ///
-    /// # Errors
-    /// The message to write before closing it, when there are [`SUBSCRIBERS_MAX`] already.
-    pub fn open(&mut self, now_us: u64) -> Result<SubscriberId, Arc<[u8]>> {
-        if self.members.len() >= SUBSCRIBERS_MAX {
-            let text =
-                format!("this origin serves its maximum of {SUBSCRIBERS_MAX} subscribers: try again later");
-            return Err(refusal(RefuseCode::Full, text));
-        }
+    /// A connection was accepted from `from`, before anything was said on it. The second is a connection that is to be closed
+    /// at once, to make room for it.
+    pub fn open(&mut self, from: IpAddr, now_us: u64) -> (SubscriberId, Option<SubscriberId>) {
         let id = SubscriberId(self.next);
         self.next += 1;
         let member = Member {
             splitter: Splitter::new(UPSTREAM_REQUEST_MAX),
+            from,
             opened_us: now_us,
             flags: None,
             queue: VecDeque::new(),
@@ -146,11 +163,30 @@ impl Subscribers {
             dropped: None,
         };
         self.members.insert(id, member);
-        Ok(id)
+        let gone = self.waiting.enter(id.0, from);
+        (id, self.crowd_out(gone))
+    }
+
+    /// The connections that are to be closed at once where the system has no more to give.
+    pub fn make_room(&mut self) -> Vec<SubscriberId> {
+        let gone = self.waiting.shrink();
+        gone.into_iter()
+            .filter_map(|id| self.crowd_out(Some(id)))
+            .collect()
+    }
+
+    fn crowd_out(&mut self, gone: Option<u64>) -> Option<SubscriberId> {
+        let gone = SubscriberId(gone?);
+        if let Some(member) = self.members.get_mut(&gone) {
+            member.drop_now(Dropped::Crowded);
+        }
+        Some(gone)
     }
 
     /// Takes in bytes of a subscriber as they came.
     pub fn receive(&mut self, id: SubscriberId, bytes: &[u8], now_us: u64, publisher: &Publisher) {
+        let serves = self.members.values().filter(|member| member.flags.is_some());
+        let full = serves.count() >= SUBSCRIBERS_MAX;
         let Some(member) = self.members.get_mut(&id) else {
             return;
         };
@@ -163,7 +199,11 @@ impl Subscribers {
             };
             match message {
                 Ok(Some(ToOrigin::Subscribe(subscribe))) => {
-                    member.subscribe(&subscribe, &self.token, now_us, publisher);
+                    let token = &self.token;
+                    member.subscribe(&subscribe, (token, full), now_us, publisher);
+                    if member.flags.is_some() {
+                        self.waiting.leave(id.0, member.from);
+                    }
                 }
                 Ok(Some(ToOrigin::Resync)) if member.flags.is_some() => member.resync(now_us, publisher),
                 Ok(Some(ToOrigin::Players(events))) if member.serves_players() => {
@@ -282,7 +322,9 @@ impl Subscribers {
 
     /// The socket is gone, and with it the subscriber's players.
     pub fn close(&mut self, id: SubscriberId) {
-        self.members.remove(&id);
+        if let Some(member) = self.members.remove(&id) {
+            self.waiting.leave(id.0, member.from);
+        }
         self.players.close(id);
     }
 
@@ -302,7 +344,13 @@ impl Subscribers {
 }
 
 impl Member {
-    fn subscribe(&mut self, subscribe: &Subscribe, token: &[u8], now_us: u64, publisher: &Publisher) {
+    fn subscribe(
+        &mut self,
+        subscribe: &Subscribe,
+        (token, full): (&[u8], bool),
+        now_us: u64,
+        publisher: &Publisher,
+    ) {
         if self.flags.is_some() {
             let text = "upstream subscribe refused: this connection has subscribed already".to_owned();
             return self.refuse(Dropped::Malformed, RefuseCode::Malformed, text, now_us);
@@ -311,6 +359,11 @@ impl Member {
             let text = "the token is not the one this origin expects: give the subscriber the origin's token"
                 .to_owned();
             return self.refuse(Dropped::Token, RefuseCode::Token, text, now_us);
+        }
+        if full {
+            let text =
+                format!("this origin serves its maximum of {SUBSCRIBERS_MAX} subscribers: try again later");
+            return self.refuse(Dropped::Full, RefuseCode::Full, text, now_us);
         }
         self.flags = Some(subscribe.flags);
         self.queue(publisher.hello(), now_us);

@@ -8,6 +8,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ use super::serve::{Turn, serve};
 use super::session::Session;
 
 /// Settings of a shard.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ShardSettings {
     /// This shard's index; it is part of every connection id.
     pub index: u8,
@@ -70,6 +71,22 @@ pub struct ShardSettings {
     pub seed: [u8; 32],
     /// Nanoseconds for the cost figures; may stand still.
     pub stopwatch: fn() -> u64,
+}
+
+/// Without its secrets.
+impl fmt::Debug for ShardSettings {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = to.debug_struct("ShardSettings");
+        shown.field("index", &self.index);
+        shown.field("sessions_max", &self.sessions_max);
+        shown.field("budget", &self.budget);
+        shown.field("egress_bytes_per_s", &self.egress_bytes_per_s);
+        shown.field("view", &self.view);
+        shown.field("gate", &self.gate);
+        shown.field("versions", &self.versions);
+        shown.field("limits", &self.limits);
+        shown.finish_non_exhaustive()
+    }
 }
 
 /// What holds at all shards of a relay together. By default nothing is limited.

@@ -48,12 +48,22 @@ pub enum ToOrigin {
 }
 
 /// The first message of a subscriber.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Subscribe {
     /// Bits such as [`OBSERVER`]; bits not known are ignored.
     pub flags: u16,
     /// What the origin knows the subscriber by, at most [`UPSTREAM_TOKEN_MAX`] bytes; may be empty.
     pub token: Vec<u8>,
+}
+
+/// Without the token.
+impl core::fmt::Debug for Subscribe {
+    fn fmt(&self, to: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mut shown = to.debug_struct("Subscribe");
+        shown.field("flags", &self.flags);
+        shown.field("token_bytes", &self.token.len());
+        shown.finish_non_exhaustive()
+    }
 }
 
 /// What an origin says to a subscriber.

@@ -27,7 +27,7 @@ use super::fence::{Admission, EpochFence, Run};
 use super::message::{FromOrigin, Hello, PLAYERS, Subscribe, ToOrigin, encode_players};
 use super::splitter::Splitter;
 use crate::delta::schema;
-use crate::limits::{DIRECTIVES_TICK_BYTES_MAX, UPSTREAM_FRAME_MAX, UPSTREAM_TOKEN_MAX};
+use crate::limits::{DIRECTIVES_TICK_BYTES_MAX, EPOCH_MAX, UPSTREAM_FRAME_MAX, UPSTREAM_TOKEN_MAX};
 use crate::state::player::{Directive, PlayerEvent};
 use crate::state::schema::Schema;
 use crate::state::update::TickUpdate;
@@ -110,7 +110,6 @@ enum Phase {
 }
 
 /// The subscribing side of an upstream connection.
-#[derive(Debug)]
 pub struct Subscriber {
     subscribe: Subscribe,
     phase: Phase,
@@ -127,6 +126,19 @@ pub struct Subscriber {
     /// A request for a keyframe is in `outgoing`.
     resync_queued: bool,
     counts: SubscriberCounts,
+}
+
+/// Without the token, which what is to be sent may hold too.
+impl core::fmt::Debug for Subscriber {
+    fn fmt(&self, to: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mut shown = to.debug_struct("Subscriber");
+        shown.field("subscribe", &self.subscribe);
+        shown.field("phase", &self.phase);
+        shown.field("fence", &self.fence);
+        shown.field("last_tick", &self.last_tick);
+        shown.field("counts", &self.counts);
+        shown.finish_non_exhaustive()
+    }
 }
 
 impl Subscriber {
@@ -296,6 +308,12 @@ impl Subscriber {
             accepts,
             ..
         } = *hello;
+        if epoch > EPOCH_MAX {
+            let text = format!(
+                "upstream hello refused: its epoch {epoch} is above {EPOCH_MAX}, and no later one could follow it: begin with the wall clock in microseconds"
+            );
+            return self.refuse(text, events);
+        }
         let continued = match self.fence.admit(Run { epoch, boot }) {
             Admission::New => false,
             Admission::Continued => true,
@@ -351,7 +369,7 @@ impl Subscriber {
                 "upstream refused: this run of the origin in epoch {epoch} was replaced by another one: stop the one that should be gone"
             ),
             _ => format!(
-                "upstream refused: its epoch {epoch} is older than epoch {newest}, which is known: stop the origin that should be gone, or begin a higher epoch"
+                "upstream refused: its epoch {epoch} is older than epoch {newest}, which is known: stop the origin that should be gone, or begin a higher epoch; where epoch {newest} was a mistake, such as a clock that ran ahead, restart the relay, which then knows none"
             ),
         }
     }

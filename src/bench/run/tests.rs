@@ -57,7 +57,7 @@ fn a_relay_that_asks_for_tokens_ends_a_bench_without_keys_at_once() {
             minter: None,
             admin: None,
             truth: None,
-            truth_token: Vec::new(),
+            truth_token: SecretText::default(),
             truth_trust: None,
         },
         clients: 2,

@@ -34,7 +34,7 @@ fn trouble_of(upstream: &str, token: &[u8], reached: impl Fn(&str) -> bool) -> S
         let running = tokio::spawn(ingest.run(1));
         let begun = Instant::now();
         let said = loop {
-            let said = status.unready().join("; ");
+            let said = status.troubles().join("; ");
             if reached(&said) {
                 break said;
             }
@@ -90,7 +90,7 @@ fn threats_86_another_version_is_named() {
 fn threats_82_a_wrong_token_is_named() {
     use crate::node::origin::{OriginHandle, OriginSettings};
     let settings = OriginSettings {
-        token: b"secret".to_vec(),
+        token: "secret".into(),
         ..OriginSettings::loopback(crate::node::tests::source())
     };
     let origin = OriginHandle::start(settings).unwrap();

@@ -22,6 +22,7 @@ fn lost(player: PlayerId, first: u32, count: u32) -> PlayerEvent {
 
 fn open(line: &PlayerLine, directory: &Directory, player: PlayerId) {
     directory.record(0, 0, [SessionChange::Opened(player, 0)]);
+    directory.hear(&[PlayerEvent::Joined(player, 0)]);
     line.say([PlayerEvent::Joined(player, 0)]);
 }
 
@@ -78,6 +79,28 @@ fn pre4_every_connection_is_told_who_is_there_and_each_input_once() {
         [PlayerEvent::Left(2), lost(1, 6, 1), input(1, 7)]
     );
     assert_eq!((caller.results(), caller.known.len()), ([3, 2, 5], 1));
+}
+
+/// A session that was opened and whose client nobody heard, as a copied token makes one, is no player at any origin,
+/// neither at a new connection nor where the line was full.
+#[test]
+fn who_was_never_heard_is_told_to_no_origin() {
+    let (line, directory, mut caller) = ends();
+    directory.record(0, 0, [SessionChange::Opened(7, 77)]);
+    open(&line, &directory, 1);
+    caller.begin();
+    assert_eq!(collected(&mut caller), [PlayerEvent::Joined(1, 0)]);
+    line.behind.store(true, Ordering::Release);
+    assert_eq!(collected(&mut caller), []);
+    directory.hear(&[PlayerEvent::Joined(7, 77)]);
+    line.behind.store(true, Ordering::Release);
+    assert_eq!(collected(&mut caller), [PlayerEvent::Joined(7, 77)]);
+    directory.record(0, 0, [SessionChange::Opened(8, 88)]);
+    directory.record(0, 0, [SessionChange::Closed(8, CloseReason::Idle)]);
+    caller.begin();
+    let mut told = collected(&mut caller);
+    told.sort_by_key(PlayerEvent::player);
+    assert_eq!(told, [PlayerEvent::Joined(1, 0), PlayerEvent::Joined(7, 77)]);
 }
 
 /// FAULTS 42, THREATS 71: a line that is full drops inputs and counts them; joins and leaves come all the same, and the

@@ -7,6 +7,7 @@ use super::{OutOfBounds, RelaySettings, SettingsError, within};
 use crate::limits;
 use crate::node::minter::Minter;
 use crate::node::number::wish;
+use crate::node::small_file::Pipes;
 use crate::relay::admission::Limits;
 use crate::token::{AUDIENCE_BYTES_MAX, TokenKeys};
 
@@ -144,10 +145,10 @@ impl RelaySettings {
     }
 
     /// Reads the file of the token keys, where one is named.
-    pub(super) fn read_keys(&mut self) -> Result<(), OutOfBounds> {
+    pub(super) fn read_keys(&mut self, pipes: Pipes) -> Result<(), OutOfBounds> {
         self.token_keys = None;
         if !self.token_keys_file.is_empty() {
-            let keys = Minter::keys_of(Path::new(&self.token_keys_file));
+            let keys = Minter::keys_of(Path::new(&self.token_keys_file), pipes);
             self.token_keys = Some(keys.map_err(|error| OutOfBounds {
                 key: "token_keys_file",
                 fault: format!("token_keys_file: {error}"),

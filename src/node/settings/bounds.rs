@@ -34,6 +34,9 @@ pub(super) fn wish_of(key: &str) -> Option<String> {
         "admin" => "give an address such as \"127.0.0.1:8000\"".to_owned(),
         "upstream" => "give a text such as \"origin.example:7700\"".to_owned(),
         "upstream_ca_file" => "give the path of a file such as \"/etc/ackline/origin-ca.pem\"".to_owned(),
+        "admin_token_file" | "upstream_token_file" => {
+            "give the path of a file such as \"/etc/ackline/token\"".to_owned()
+        }
         "admin_token" | "upstream_token" => format!("give a text of at most {UPSTREAM_TOKEN_MAX} bytes"),
         "shards" => wish("a whole number", &SHARDS),
         "sessions_max" => wish("a whole number", &SESSIONS_MAX),

@@ -68,7 +68,8 @@ pub struct PartialSettings {
     /// 127.0.0.1:8000]
     #[arg(long, env = "ACKLINE_ADMIN", value_name = "ADDR")]
     pub admin: Option<SocketAddr>,
-    /// Bearer token that operators must show there, but for /live and /ready [default: none]
+    /// Bearer token that operators must show there, but for /live and /ready. As a flag it stands in the list of processes:
+    /// rather give the variable or --admin-token-file [default: none]
     #[arg(
         long,
         env = "ACKLINE_ADMIN_TOKEN",
@@ -76,14 +77,19 @@ pub struct PartialSettings {
         hide_env_values = true
     )]
     pub admin_token: Option<SecretText>,
+    /// File of that token alone [default: none]
+    #[arg(long, env = "ACKLINE_ADMIN_TOKEN_FILE", value_name = "FILE")]
+    pub admin_token_file: Option<String>,
     /// Origins as host:port, tried in order, separated by commas [default: 127.0.0.1:7700]
     #[arg(long, env = "ACKLINE_UPSTREAM", value_name = "ADDR[,ADDR...]")]
     pub upstream: Option<String>,
-    /// File of the certificates (PEM) that an origin's must be, or be signed by: the upstream is then TLS 1.3 [default:
-    /// none, plain TCP, for a private network]
+    /// File of the certificates (PEM) of the authorities that sign origins' certificates: the upstream is then TLS 1.3. An
+    /// origin's own may stand there where it is no authority's (basicConstraints CA:FALSE) [default: none, plain TCP, for a
+    /// private network]
     #[arg(long, env = "ACKLINE_UPSTREAM_CA_FILE", value_name = "FILE")]
     pub upstream_ca_file: Option<String>,
-    /// What the origin knows this relay by [default: none]
+    /// What the origin knows this relay by. As a flag it stands in the list of processes: rather give the variable or
+    /// --upstream-token-file [default: none]
     #[arg(
         long,
         env = "ACKLINE_UPSTREAM_TOKEN",
@@ -91,6 +97,9 @@ pub struct PartialSettings {
         hide_env_values = true
     )]
     pub upstream_token: Option<SecretText>,
+    /// File of that token alone [default: none]
+    #[arg(long, env = "ACKLINE_UPSTREAM_TOKEN_FILE", value_name = "FILE")]
+    pub upstream_token_file: Option<String>,
     /// Shard threads, 1 to 64 [default: the cores given to the process]
     #[arg(long, env = "ACKLINE_SHARDS", value_name = "N", value_parser = whole(bounds::SHARDS))]
     pub shards: Option<usize>,
@@ -232,8 +241,10 @@ impl PartialSettings {
         let split = |list: &String| list.split(',').map(|name| name.trim().to_owned()).collect();
         over(&self.upstream.as_ref().map(split), &mut settings.upstream);
         over(&self.admin_token, &mut settings.admin_token);
+        over(&self.admin_token_file, &mut settings.admin_token_file);
         over(&self.upstream_ca_file, &mut settings.upstream_ca_file);
         over(&self.upstream_token, &mut settings.upstream_token);
+        over(&self.upstream_token_file, &mut settings.upstream_token_file);
         over(&self.shards, &mut settings.shards);
         over(&self.sessions_max, &mut settings.sessions_max);
         over(&self.budget_bytes_per_s, &mut settings.budget_bytes_per_s);

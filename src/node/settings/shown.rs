@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{KEYS, PartialSettings, RelaySettings};
+use super::{KEYS, PartialSettings, RelaySettings, tokens};
 
 impl RelaySettings {
     /// The settings as a file that can be loaded again; a secret is a comment in it.
@@ -15,16 +15,17 @@ impl RelaySettings {
             admin_token: None,
             ..self.shown()
         })?;
-        for (key, secret) in [
-            ("admin_token", &self.admin_token),
-            ("upstream_token", &self.upstream_token),
+        for (key, secret, file) in [
+            ("admin_token", &self.admin_token, &self.admin_token_file),
+            ("upstream_token", &self.upstream_token, &self.upstream_token_file),
         ] {
             let variable = key.to_uppercase();
-            text.push_str(&match secret.is_empty() {
-                true => format!("# {key} = \"\"\n"),
-                false => {
+            text.push_str(&match (secret.is_empty(), file.is_empty()) {
+                (true, _) => format!("# {key} = \"\"\n"),
+                (false, true) => {
                     format!("# {key} is set, and is not shown: put it here, or into ACKLINE_{variable}\n")
                 }
+                (false, false) => format!("# {key} is what {key}_file holds\n"),
             });
         }
         Ok(text)
@@ -51,10 +52,16 @@ impl RelaySettings {
             self.limits.malformed != other.limits.malformed,
             self.limits.loopback != other.limits.loopback,
             self.admin != other.admin,
-            self.admin_token != other.admin_token,
+            tokens::given(&self.admin_token, &self.admin_token_file)
+                != tokens::given(&other.admin_token, &other.admin_token_file),
+            tokens::filed(&self.admin_token, &self.admin_token_file)
+                != tokens::filed(&other.admin_token, &other.admin_token_file),
             self.upstream != other.upstream,
             self.upstream_ca_file != other.upstream_ca_file || self.upstream_trust != other.upstream_trust,
-            self.upstream_token != other.upstream_token,
+            tokens::given(&self.upstream_token, &self.upstream_token_file)
+                != tokens::given(&other.upstream_token, &other.upstream_token_file),
+            tokens::filed(&self.upstream_token, &self.upstream_token_file)
+                != tokens::filed(&other.upstream_token, &other.upstream_token_file),
             self.shards != other.shards,
             self.sessions_max != other.sessions_max,
             self.budget_bytes_per_s != other.budget_bytes_per_s,
@@ -95,10 +102,12 @@ impl RelaySettings {
             malformed_max: Some(self.limits.malformed),
             limit_loopback: Some(self.limits.loopback),
             admin: Some(self.admin),
-            admin_token: Some(self.admin_token.clone()),
+            admin_token: tokens::given(&self.admin_token, &self.admin_token_file).cloned(),
+            admin_token_file: Some(self.admin_token_file.clone()),
             upstream: Some(self.upstream.join(",")),
             upstream_ca_file: Some(self.upstream_ca_file.clone()),
-            upstream_token: Some(self.upstream_token.clone()),
+            upstream_token: tokens::given(&self.upstream_token, &self.upstream_token_file).cloned(),
+            upstream_token_file: Some(self.upstream_token_file.clone()),
             shards: Some(self.shards),
             sessions_max: Some(self.sessions_max),
             budget_bytes_per_s: Some(self.budget_bytes_per_s),

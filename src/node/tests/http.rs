@@ -1,7 +1,9 @@
 //! The operators' HTTP, asked as anybody would.
 
-use std::io::{Read, Write};
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -10,6 +12,7 @@ use super::super::relay::RelayHandle;
 use super::super::settings::RelaySettings;
 use super::watcher::Watcher;
 use super::{LONG, origin, relay, wait_metric};
+use crate::limits::ADMIN_CONNECTIONS_MAX;
 
 /// Status, headers and body.
 fn ask(admin: SocketAddr, method: &str, path: &str) -> (u16, String, String) {
@@ -32,7 +35,7 @@ fn ask_with(admin: SocketAddr, method: &str, path: &str, lines: &str) -> (u16, S
     (status, head.to_lowercase(), body.to_owned())
 }
 
-fn json(admin: SocketAddr, method: &str, path: &str) -> (u16, Value) {
+pub(super) fn json(admin: SocketAddr, method: &str, path: &str) -> (u16, Value) {
     let (status, _, body) = ask(admin, method, path);
     (status, serde_json::from_str(&body).unwrap())
 }
@@ -174,6 +177,98 @@ fn config_shows_what_is_in_force_without_secrets() {
         "on loopback without keys whoever asks is let in"
     );
     wait_metric(&relay, "ackline_insecure", 1.0);
+}
+
+/// Requests that never end have few places and little time: a probe is answered beside any number of them, and they go.
+#[test]
+fn requests_that_never_end_keep_no_probe_out() {
+    let origin = origin();
+    let relay = relay(&origin);
+    let admin = relay.admin_addr();
+    let half = || {
+        let mut socket = TcpStream::connect(admin).unwrap();
+        socket.write_all(b"GET /live HTTP/1.1\r\nHo").unwrap();
+        socket
+    };
+    let mut slow: VecDeque<TcpStream> = VecDeque::new();
+    for round in 0..10 {
+        slow.extend((0..30).map(|_| half()));
+        let begun = Instant::now();
+        assert_eq!(ask(admin, "GET", "/live").0, 200, "round {round}");
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    }
+    let open = |slow: &VecDeque<TcpStream>| {
+        let is_open = |socket: &&TcpStream| {
+            socket.set_nonblocking(true).unwrap();
+            let read = (&mut &**socket).read(&mut [0]);
+            read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+        };
+        slow.iter().filter(is_open).count()
+    };
+    let begun = Instant::now();
+    while open(&slow) > ADMIN_CONNECTIONS_MAX {
+        assert!(begun.elapsed() < LONG, "{} are open", open(&slow));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    while open(&slow) > 0 {
+        let patience = LONG;
+        assert!(begun.elapsed() < patience, "{} are open", open(&slow));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Without a token a page of somebody else in an operator's browser does nothing and reads nothing; programs do, and a probe is
+/// told whether the relay is ready, not of whom.
+#[test]
+fn pages_of_others_neither_drain_nor_read() {
+    // A port that refuses connections: bound once, and free again.
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
+    let nobody = nobody.unwrap();
+    let start = |token: &str| {
+        let relay = RelayHandle::start(RelaySettings {
+            admin_token: token.into(),
+            shards: 1,
+            ..RelaySettings::loopback(nobody)
+        })
+        .unwrap();
+        wait_metric(
+            &relay,
+            "ackline_upstream_connects_total{result=\"connection_refused\"}",
+            1.0,
+        );
+        relay
+    };
+    let relay = start("");
+    let admin = relay.admin_addr();
+    for line in [
+        "Origin: http://evil.example\r\n",
+        "Sec-Fetch-Site: cross-site\r\n",
+        "Host: evil.example\r\n",
+    ] {
+        for (method, path) in [("POST", "/drain"), ("GET", "/config"), ("GET", "/metrics")] {
+            let (status, _, body) = ask_with(admin, method, path, line);
+            assert_eq!(status, 403, "{method} {path} {line}");
+            assert!(body.contains("give the relay an admin_token"), "{body}");
+        }
+        let (status, _, body) = ask_with(admin, "GET", "/ready", line);
+        assert!(status == 503 && !body.contains(&nobody.to_string()), "{body}");
+        assert_eq!(ask_with(admin, "GET", "/live", line).0, 200);
+    }
+    let (_, _, body) = ask(admin, "GET", "/ready");
+    assert!(
+        body.contains(&nobody.to_string()) && !body.contains("draining"),
+        "{body}"
+    );
+    assert_eq!(ask(admin, "POST", "/drain").0, 202);
+
+    let relay = start("open sesame");
+    let admin = relay.admin_addr();
+    let (status, _, body) = ask(admin, "GET", "/ready");
+    assert!(status == 503 && body.contains("no keyframe"), "{body}");
+    assert!(!body.contains(&nobody.to_string()), "{body}");
+    let shown = "Host: evil.example\r\nAuthorization: Bearer open sesame\r\n";
+    let (_, _, body) = ask_with(admin, "GET", "/ready", shown);
+    assert!(body.contains(&nobody.to_string()), "{body}");
 }
 
 /// SPEC OPS3: with an admin token only who shows it sees or does anything; the probes ask for none.

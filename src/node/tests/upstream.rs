@@ -1,7 +1,10 @@
 //! The relay and its origin: what a client sees of a loss, who is refused.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::super::origin::{OriginHandle, OriginSettings};
 use super::super::relay::RelayHandle;
@@ -10,7 +13,11 @@ use super::super::tls::tests::Papers;
 use super::watcher::Watcher;
 use super::{LONG, metric, origin, relay, source, wait_metric};
 use crate::client::inbox::ClientEvent;
+use crate::limits::{EPOCH_MAX, UPSTREAM_CONNECT_US};
+use crate::net::files::raise_open_files;
+use crate::origin::publisher::Publisher;
 use crate::state::record::Record;
+use crate::state::schema::tests::full_schema;
 use crate::state::update::TickUpdate;
 
 /// SPEC OPS2, FAULTS 43, 44, THREATS 87: the origin dies; the client keeps exactly the last world and is told that it is stale;
@@ -89,7 +96,7 @@ fn threats_86_another_protocol_version_is_refused_and_tried_again() {
 #[test]
 fn threats_82_a_relay_without_the_token_is_refused() {
     let settings = OriginSettings {
-        token: b"secret".to_vec(),
+        token: "secret".into(),
         ..OriginSettings::loopback(source())
     };
     let origin = OriginHandle::start(settings).unwrap();
@@ -106,6 +113,111 @@ fn threats_82_a_relay_without_the_token_is_refused() {
     })
     .unwrap();
     assert!(right.wait_ready(LONG));
+}
+
+/// Connections that say nothing, 600 at a time and ever new ones, until it is dropped.
+struct Silence {
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Silence {
+    fn at(addr: SocketAddr) -> Silence {
+        raise_open_files(4096).unwrap();
+        let stop = Arc::<AtomicBool>::default();
+        let stopped = Arc::clone(&stop);
+        let (begun, begins) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let mut held = std::collections::VecDeque::new();
+            while !stopped.load(Ordering::Relaxed) {
+                held.extend(TcpStream::connect(addr).ok());
+                if held.len() > 600 {
+                    held.pop_front();
+                    let _ = begun.send(());
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+        begins.recv_timeout(LONG).unwrap();
+        Silence {
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().unwrap().join();
+    }
+}
+
+/// THREATS 82: beside hundreds of connections that say nothing, a relay with the token gets its stream within the time it waits
+/// for one, plainly and under TLS.
+#[test]
+fn threats_82_silent_connections_keep_no_relay_out() {
+    let papers = Papers::new("silence");
+    for identity in [None, Some(papers.identity())] {
+        let trust = identity.is_some().then(|| papers.trust());
+        let origin = OriginHandle::start(OriginSettings {
+            token: "sesame".into(),
+            identity,
+            ..OriginSettings::loopback(source())
+        })
+        .unwrap();
+        let silence = Silence::at(origin.addr());
+        let relay = RelayHandle::start(RelaySettings {
+            upstream_token: "sesame".into(),
+            upstream_trust: trust,
+            shards: 1,
+            ..RelaySettings::loopback(origin.addr())
+        })
+        .unwrap();
+        assert!(relay.wait_ready(Duration::from_micros(UPSTREAM_CONNECT_US)));
+        // And stays there, where those who do not subscribe go.
+        std::thread::sleep(Duration::from_millis(500));
+        assert_eq!(origin.counts().subscribers, 1);
+        assert_eq!(metric(&relay, "ackline_upstream_connected"), 1.0);
+        drop(silence);
+    }
+}
+
+/// THREATS 80: an origin with a lower epoch than one that came before is refused, and a relay that is ready says so, with the way
+/// out.
+#[test]
+fn threats_80_who_is_fenced_out_is_told_at_ready() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let relay = RelayHandle::start(RelaySettings {
+        shards: 1,
+        ..RelaySettings::loopback(addr)
+    })
+    .unwrap();
+    let ahead = |epoch| Publisher::new(full_schema(), epoch, 1, 0).unwrap();
+    for epoch in [u64::MAX, EPOCH_MAX] {
+        let (mut socket, _) = listener.accept().unwrap();
+        let publisher = ahead(epoch);
+        socket.write_all(&publisher.hello()).unwrap();
+        socket.write_all(&publisher.keyframe()).unwrap();
+        match epoch {
+            EPOCH_MAX => assert!(relay.wait_ready(LONG)),
+            _ => wait_metric(&relay, "ackline_upstream_connects_total{result=\"refused\"}", 1.0),
+        }
+    }
+    drop(listener);
+    let origin = OriginHandle::start(OriginSettings {
+        listen: addr,
+        ..OriginSettings::loopback(source())
+    })
+    .unwrap();
+    wait_metric(&relay, "ackline_upstream_connects_total{result=\"fenced\"}", 1.0);
+    let (status, body) = super::http::json(relay.admin_addr(), "GET", "/ready");
+    assert_eq!((status, body["ready"].as_bool()), (200, Some(true)));
+    let said = body["warnings"][0].as_str().unwrap();
+    assert!(said.contains("is older than epoch 4611686018427387904"), "{said}");
+    assert!(said.contains("restart the relay"), "{said}");
+    drop(origin);
 }
 
 /// THREATS 82: with `upstream_ca_file` ticks come from whom that file vouches for, under TLS, and from nobody else; an origin

@@ -6,6 +6,8 @@ use crate::state::schema::tests::full_schema;
 use crate::state::update::Spawn;
 use crate::upstream::subscriber::{Subscriber, SubscriberEvent};
 
+const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
 fn publisher() -> Publisher {
     Publisher::new(full_schema(), 1, 2, 3).unwrap()
 }
@@ -53,13 +55,13 @@ fn several_subscribers_share_ticks_and_join_at_any_time() {
     let mut subscribers = Subscribers::new(Vec::new());
     let mut first = Subscriber::new(Vec::new());
     let mut second = Subscriber::new(b"ignored where none is expected".to_vec());
-    let one = subscribers.open(0).unwrap();
+    let one = subscribers.open(HERE, 0).0;
     for piece in first.start().chunks(3) {
         subscribers.receive(one, piece, 0, &publisher);
     }
     let published = tick(&mut publisher, 50_000);
     subscribers.publish(&published, 0, &publisher);
-    let two = subscribers.open(0).unwrap();
+    let two = subscribers.open(HERE, 0).0;
     subscribers.receive(two, &second.start(), 0, &publisher);
     let published = tick(&mut publisher, 100_000);
     subscribers.publish(&published, 0, &publisher);
@@ -86,7 +88,7 @@ fn several_subscribers_share_ticks_and_join_at_any_time() {
 fn ops1_a_slow_subscriber_is_dropped_and_not_waited_for() {
     let mut publisher = publisher();
     let mut subscribers = Subscribers::new(Vec::new());
-    let ids = [subscribers.open(0).unwrap(), subscribers.open(0).unwrap()];
+    let ids = [subscribers.open(HERE, 0).0, subscribers.open(HERE, 0).0];
     for id in ids {
         subscribers.receive(id, &Subscriber::new(Vec::new()).start(), 0, &publisher);
     }
@@ -115,7 +117,7 @@ fn ops1_a_slow_subscriber_is_dropped_and_not_waited_for() {
         ..WorldSample::default()
     };
     assert_eq!(publisher.publish(&full, 0).errors, []);
-    let id = subscribers.open(now_us).unwrap();
+    let id = subscribers.open(HERE, now_us).0;
     subscribers.receive(id, &Subscriber::new(Vec::new()).start(), now_us, &publisher);
     let mut resync = Vec::new();
     ToOrigin::Resync.encode(&mut resync);
@@ -144,7 +146,7 @@ fn resyncs_are_honoured_but_not_more_often_than_the_gap() {
     let mut publisher = publisher();
     let mut subscribers = Subscribers::new(Vec::new());
     let mut subscriber = Subscriber::new(Vec::new());
-    let id = subscribers.open(0).unwrap();
+    let id = subscribers.open(HERE, 0).0;
     subscribers.receive(id, &subscriber.start(), 0, &publisher);
     let mut resync = Vec::new();
     ToOrigin::Resync.encode(&mut resync);
@@ -174,7 +176,7 @@ fn threats_82_who_is_not_admitted_is_told_why() {
     let publisher = publisher();
     let mut subscribers = Subscribers::new(b"secret".to_vec());
     let mut refuse = |bytes: &[u8]| {
-        let id = subscribers.open(0).unwrap();
+        let id = subscribers.open(HERE, 0).0;
         subscribers.receive(id, bytes, 0, &publisher);
         let mut subscriber = Subscriber::new(Vec::new());
         let _ = subscriber.start();
@@ -232,7 +234,7 @@ fn pre4_directives_go_with_the_next_tick_to_the_players_subscriber_alone() {
     let mut subscribers = Subscribers::new(Vec::new());
     let mut sides: Vec<(SubscriberId, Subscriber)> = Vec::new();
     for player in [7, 8] {
-        let (id, mut subscriber) = (subscribers.open(0).unwrap(), Subscriber::new(Vec::new()));
+        let (id, mut subscriber) = (subscribers.open(HERE, 0).0, Subscriber::new(Vec::new()));
         subscribers.receive(id, &subscriber.start(), 0, &publisher);
         subscriber.receive(&drain(&mut subscribers, id), &mut Vec::new());
         subscriber.tell(&[PlayerEvent::Joined(player, 0)]);
@@ -294,9 +296,9 @@ fn players_are_taken_of_relays_alone() {
     let mut subscribers = Subscribers::new(Vec::new());
     let mut players = Vec::new();
     ToOrigin::Players(vec![PlayerEvent::Joined(1, 0)]).encode(&mut players);
-    let stranger = subscribers.open(0).unwrap();
+    let stranger = subscribers.open(HERE, 0).0;
     subscribers.receive(stranger, &players, 0, &publisher);
-    let watcher = subscribers.open(0).unwrap();
+    let watcher = subscribers.open(HERE, 0).0;
     subscribers.receive(
         watcher,
         &Subscriber::with_flags(Vec::new(), OBSERVER).start(),
@@ -315,18 +317,8 @@ fn players_are_taken_of_relays_alone() {
 fn connections_are_bounded_in_number_and_in_silence() {
     let mut publisher = publisher();
     let mut subscribers = Subscribers::new(Vec::new());
-    let ids: Vec<SubscriberId> = (0..SUBSCRIBERS_MAX)
-        .map(|_| subscribers.open(0).unwrap())
-        .collect();
-    let full = subscribers.open(0).unwrap_err();
+    let ids: Vec<SubscriberId> = (0..3).map(|_| subscribers.open(HERE, 0).0).collect();
     let mut subscriber = Subscriber::new(Vec::new());
-    let _ = subscriber.start();
-    assert_eq!(
-        events(&mut subscriber, &full),
-        [
-            "the origin refused this subscriber (code 3): this origin serves its maximum of 64 subscribers: try again later"
-        ]
-    );
     subscribers.receive(ids[0], &subscriber.start(), 0, &publisher);
     assert_eq!(
         events(&mut subscriber, &drain(&mut subscribers, ids[0])),
@@ -342,5 +334,62 @@ fn connections_are_bounded_in_number_and_in_silence() {
     for id in ids {
         subscribers.close(id);
     }
-    assert!(subscribers.open(0).is_ok());
+    assert!(subscribers.waiting.is_empty());
+
+    let serve = |subscribers: &mut Subscribers| {
+        let id = subscribers.open(HERE, now_us).0;
+        let mut subscriber = Subscriber::new(Vec::new());
+        subscribers.receive(id, &subscriber.start(), now_us, &publisher);
+        let events = events(&mut subscriber, &drain(subscribers, id));
+        (id, events)
+    };
+    for _ in 0..SUBSCRIBERS_MAX {
+        assert_eq!(serve(&mut subscribers).1, ["stream", "keyframe 1"]);
+    }
+    let (full, said) = serve(&mut subscribers);
+    assert_eq!(
+        said,
+        [
+            "the origin refused this subscriber (code 3): this origin serves its maximum of 64 subscribers: try again later"
+        ]
+    );
+    assert_eq!(subscribers.closing(full), Some(Dropped::Full));
+}
+
+/// THREATS 82: connections that do not subscribe, or show a wrong token, have places of their own, and the longest waiting
+/// makes room: who shows the token is served beside any number of them, also where many hosts send them.
+#[test]
+fn threats_82_who_does_not_subscribe_keeps_nobody_out() {
+    let publisher = publisher();
+    let mut subscribers = Subscribers::new(b"sesame".to_vec());
+    let wrong = Subscriber::new(b"simsim".to_vec()).start();
+    let honest = IpAddr::from([198, 51, 100, 1]);
+    let waits = subscribers.open(honest, 0).0;
+    let mut gone = 0;
+    for number in 0..3_000_u32 {
+        let from = IpAddr::from([203, 0, 113, (number % 100) as u8]);
+        let (id, crowded) = subscribers.open(from, 0);
+        if number % 2 == 0 {
+            subscribers.receive(id, &wrong, 0, &publisher);
+        }
+        if let Some(crowded) = crowded {
+            assert_eq!(subscribers.closing(crowded), Some(Dropped::Crowded));
+            assert!(subscribers.take(crowded).is_none(), "and its memory is free");
+            gone += 1;
+        }
+    }
+    assert_eq!(subscribers.waiting.len(), SUBSCRIBERS_WAITING_MAX);
+    assert_eq!(gone, 3_001 - SUBSCRIBERS_WAITING_MAX);
+    let mut subscriber = Subscriber::new(b"sesame".to_vec());
+    subscribers.receive(waits, &subscriber.start(), 0, &publisher);
+    assert_eq!(
+        events(&mut subscriber, &drain(&mut subscribers, waits)),
+        ["stream", "keyframe 0"]
+    );
+    assert_eq!(
+        (subscribers.served(), subscribers.waiting.len()),
+        (1, SUBSCRIBERS_WAITING_MAX - 1),
+        "who is served waits no more"
+    );
+    assert_eq!(subscribers.make_room().len(), SUBSCRIBERS_WAITING_MAX / 8);
 }

@@ -319,7 +319,7 @@ fn threats_79_80_81_86_runs_are_fenced_across_connections() {
     assert_eq!(
         connect(&[hello(3, 9), tick(7, true)]),
         [
-            "refused: upstream refused: its epoch 3 is older than epoch 4, which is known: stop the origin that should be gone, or begin a higher epoch"
+            "refused: upstream refused: its epoch 3 is older than epoch 4, which is known: stop the origin that should be gone, or begin a higher epoch; where epoch 4 was a mistake, such as a clock that ran ahead, restart the relay, which then knows none"
         ]
     );
     let mut changed = full_schema();
@@ -350,6 +350,26 @@ fn threats_79_80_81_86_runs_are_fenced_across_connections() {
     );
     assert_eq!((subscriber.counts().fenced, subscriber.counts().refused), (2, 3));
     assert_eq!(subscriber.run(), Some(Run { epoch: 4, boot: 5 }));
+}
+
+/// THREATS 80: an epoch after which none could come is refused, and shuts nobody out.
+#[test]
+fn threats_80_an_absurd_epoch_shuts_nobody_out() {
+    let mut subscriber = live();
+    let mut connect = |messages: &[FromOrigin]| {
+        let _ = subscriber.start();
+        receive(&mut subscriber, &bytes(messages))
+    };
+    for epoch in [EPOCH_MAX + 1, u64::MAX] {
+        let text = format!(
+            "refused: upstream hello refused: its epoch {epoch} is above 4611686018427387904, and no later one could follow it: begin with the wall clock in microseconds"
+        );
+        assert_eq!(connect(&[hello(epoch, 9), tick(0, true)]), [text]);
+    }
+    assert_eq!(connect(&[hello(2, 3), tick(0, true)]), ["stream 2", "keyframe 0"]);
+    let highest = format!("stream {EPOCH_MAX}");
+    assert_eq!(connect(&[hello(EPOCH_MAX, 1)]), [highest]);
+    assert_eq!((subscriber.counts().fenced, subscriber.counts().refused), (0, 2));
 }
 
 #[test]
