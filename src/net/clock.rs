@@ -98,7 +98,7 @@ mod tests {
     }
 
     /// FAULTS 90: wall time is read in two places: for the epoch of the origin that comes with this program, and here for when
-    /// tokens end, which the gate, the minter and the attacks with tokens ask. So a wall clock that jumps moves no timer, session or snapshot.
+    /// tokens end, which the gate, the minter, `token show` and the attacks with tokens ask. So a wall clock that jumps moves no timer, session or snapshot.
     #[test]
     fn faults_90_wall_time_makes_epochs_and_nothing_else() {
         let mut directories = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
@@ -131,7 +131,12 @@ mod tests {
         assert!(
             are(
                 callers.clone(),
-                &["bench/attack/tokens.rs", "node/minter.rs", "node/relay.rs"]
+                &[
+                    "bench/attack/tokens.rs",
+                    "cli/token.rs",
+                    "node/minter.rs",
+                    "node/relay.rs"
+                ]
             ),
             "{callers:?}"
         );
