@@ -74,7 +74,7 @@ impl Anteroom {
     }
 
     /// The system has no more to give: those who must go at once, an eighth, and no more than who is left ever wait again. Of
-    /// [`FEWEST`] nobody goes.
+    /// `FEWEST` nobody goes.
     pub fn shrink(&mut self) -> Vec<u64> {
         let fewer = self.waiting.saturating_sub(FEWEST).min(self.waiting.div_ceil(8));
         let gone: Vec<u64> = (0..fewer).filter_map(|_| self.make_room()).collect();

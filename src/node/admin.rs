@@ -1,7 +1,7 @@
 //! The operators' HTTP: metrics, probes, settings, sessions, drain. On its own listener, loopback by default.
 //!
 //! With an `admin_token` all but the probes ask for it, as a bearer token; without one whoever reaches it may drain the
-//! relay, but for pages of others in an operator's browser ([`page`]). Nothing it does waits for a shard without a bound.
+//! relay, but for pages of others in an operator's browser (`page`). Nothing it does waits for a shard without a bound.
 
 use std::collections::HashMap;
 use std::sync::Arc;

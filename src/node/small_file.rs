@@ -1,7 +1,7 @@
 //! Files that people write: configurations, keys, tokens, certificates. None is long, and none is waited for without a bound.
 //!
 //! Invariant: what is no file of bytes is not read: a device has no end, and a pipe that nobody writes to comes to none. A pipe,
-//! as a shell's process substitution makes one, is read where the caller says so, within [`PIPE_WITHIN`].
+//! as a shell's process substitution makes one, is read where the caller says so, within `PIPE_WITHIN`.
 
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
