@@ -218,9 +218,12 @@ fn faults_87_an_outage_of_seconds_ends_nothing() {
         let again = game.until("after the outage", Game::is_true);
         assert!(again <= AGAIN, "{again:?}");
     }
-    let counts = game.driver.counts();
-    assert_eq!(counts.silences, 2);
-    assert!(counts.spared + counts.sessions == 3, "{counts:?} {:?}", game.told);
+    assert_eq!(game.driver.counts().silences, 2);
+    // A second session that was let in before the first was heard again is shown once its view is whole.
+    game.until("what was asked for meanwhile is spared or shown", |game| {
+        let counts = game.driver.counts();
+        counts.spared + counts.sessions == 3
+    });
 }
 
 /// FAULTS 79: a game that did not poll for seconds shows the present soon, and takes no more than its socket held.

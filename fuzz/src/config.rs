@@ -23,11 +23,14 @@ pub fn run(data: &[u8]) {
     assert_eq!(
         RelaySettings {
             upstream_token: settings.upstream_token.clone(),
+            insecure: settings.insecure,
             ..again.clone()
         },
         settings,
         "{shown}"
     );
+    // Left out it depends on the address; printed it is said.
+    assert_eq!(again.insecure, Some(settings.is_insecure()), "{shown}");
     let changed: &[&str] = if settings.upstream_token.is_empty() {
         &[]
     } else {
