@@ -160,6 +160,21 @@ struct Server {
 }
 
 impl Server {
+    /// A relay, and the settings of a driver that knows it alone.
+    fn begin() -> (Server, DriverSettings) {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let settings = DriverSettings::new(vec![socket.local_addr().unwrap()]);
+        let server = Server {
+            socket,
+            session: None,
+            begun: 0,
+            snapshots: 0,
+            is_up: true,
+        };
+        (server, settings)
+    }
+
     fn turn(&mut self, now_us: u64) {
         let mut buffer = [0; 2_048];
         while let Ok((length, from)) = self.socket.recv_from(&mut buffer) {
@@ -197,18 +212,9 @@ impl Server {
 /// silence, and not the idle time of a session.
 #[test]
 fn faults_44_a_relay_that_dies_during_a_join_is_given_up_like_a_silent_one() {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_nonblocking(true).unwrap();
-    let settings = DriverSettings::new(vec![socket.local_addr().unwrap()]);
+    let (mut server, settings) = Server::begin();
     let patience_us = settings.silence_us + settings.backoff_us.1 + settings.keep_display_us;
     let mut driver = Driver::new(settings, 0).unwrap();
-    let mut server = Server {
-        socket,
-        session: None,
-        begun: 0,
-        snapshots: 0,
-        is_up: true,
-    };
     let (mut sessions, mut silent_us) = (Vec::new(), None);
     for frame in 0..1_000u64 {
         let now_us = frame * 20_000;
@@ -261,18 +267,9 @@ fn pre4_inputs_of_an_attempt_that_fails_are_told() {
 /// SPEC PRE4: inputs that the old session's relay never acknowledged are told before the new session is; the new one counts anew.
 #[test]
 fn pre4_inputs_of_a_session_that_is_replaced_are_told() {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_nonblocking(true).unwrap();
-    let mut settings = DriverSettings::new(vec![socket.local_addr().unwrap()]);
+    let (mut server, mut settings) = Server::begin();
     settings.keep_display_us = 0;
     let mut driver = Driver::new(settings, 0).unwrap();
-    let mut server = Server {
-        socket,
-        session: None,
-        begun: 0,
-        snapshots: 0,
-        is_up: true,
-    };
     let mut told = Vec::new();
     for frame in 0..400u64 {
         let now_us = frame * 20_000;
@@ -296,17 +293,8 @@ fn pre4_inputs_of_a_session_that_is_replaced_are_told() {
 /// What becomes of a driver whose session stalls for two seconds at a relay that lets it in anew and, as relays do where players have
 /// numbers, replaces the old session as soon as the new one was heard: the sessions it had, and whether it is over.
 fn stalled(replaced_by_another: bool) -> (usize, bool, bool) {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_nonblocking(true).unwrap();
-    let settings = DriverSettings::new(vec![socket.local_addr().unwrap()]);
+    let (mut server, settings) = Server::begin();
     let mut driver = Driver::new(settings, 0).unwrap();
-    let mut server = Server {
-        socket,
-        session: None,
-        begun: 0,
-        snapshots: 0,
-        is_up: true,
-    };
     let (mut sessions, mut over, mut old) = (0, false, None);
     for frame in 0..600u64 {
         let now_us = frame * 20_000;
@@ -349,19 +337,10 @@ fn faults_44_the_replacement_by_its_own_next_session_is_no_end() {
 /// is the program that did not listen.
 #[test]
 fn faults_44_a_pause_costs_no_session_that_is_being_joined() {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_nonblocking(true).unwrap();
-    let mut settings = DriverSettings::new(vec![socket.local_addr().unwrap()]);
+    let (mut server, mut settings) = Server::begin();
     settings.keep_display_us = 2_000_000;
     let silence_us = settings.silence_us;
     let mut driver = Driver::new(settings, 0).unwrap();
-    let mut server = Server {
-        socket,
-        session: None,
-        begun: 0,
-        snapshots: 0,
-        is_up: true,
-    };
     let (mut sessions, mut failed, mut paused) = (0, 0, false);
     let mut now_us = 0;
     while now_us < 10_000_000 {
