@@ -364,3 +364,68 @@ fn faults_44_a_pause_costs_no_session_that_is_being_joined() {
     assert!(paused, "there was a next session");
     assert_eq!((sessions, failed, server.begun), (2, 0, 2));
 }
+
+/// SPEC CTL3: what a session told before it ended is told before its end, and nothing after that.
+#[test]
+fn ctl3_the_last_words_of_a_session_come_before_its_end() {
+    let (mut server, settings) = Server::begin();
+    let mut driver = Driver::new(settings, 0).unwrap();
+    let mut told = Vec::new();
+    for frame in 0..200u64 {
+        let now_us = frame * 20_000;
+        server.turn(now_us);
+        if frame == 100 {
+            let (mut relay, to) = server.session.take().unwrap();
+            relay.push_event_at(7, None, now_us);
+            let last = relay.messages(now_us);
+            server.socket.send_to(&last, to).unwrap();
+            server
+                .socket
+                .send_to(&relay.close(CloseReason::Replaced), to)
+                .unwrap();
+        }
+        driver.poll(now_us);
+        told.extend(core::iter::from_fn(|| driver.poll_event()).filter(|_| frame >= 100));
+    }
+    let is_world = |event: &DriverEvent| matches!(event, DriverEvent::Client(ClientEvent::World(event)) if event.kind == 7);
+    let world = told.iter().position(is_world);
+    let over = told
+        .iter()
+        .position(|event| matches!(event, DriverEvent::Over(_)));
+    assert!(world.is_some() && world < over, "{told:?}");
+    assert_eq!(over, Some(told.len() - 1), "{told:?}");
+}
+
+/// FAULTS 44: where the shown session is over, the next one is what there is: two seconds without a word do not end it.
+#[test]
+fn faults_44_the_only_session_left_is_waited_for_longer() {
+    let (mut server, mut settings) = Server::begin();
+    settings.keep_display_us = 6_000_000;
+    let silence_us = settings.silence_us;
+    let mut driver = Driver::new(settings, 0).unwrap();
+    let (mut failed, mut mute) = (0, None);
+    for frame in 0..500u64 {
+        let now_us = frame * 20_000;
+        if frame == 100 {
+            let (mut relay, to) = server.session.take().unwrap();
+            server
+                .socket
+                .send_to(&relay.close(CloseReason::Idle), to)
+                .unwrap();
+        }
+        let is_joining = driver.next.as_ref().is_some_and(super::line::Line::is_connected);
+        if is_joining {
+            mute.get_or_insert(now_us..now_us + silence_us * 2);
+        }
+        if !mute.as_ref().is_some_and(|mute| mute.contains(&now_us)) {
+            server.turn(now_us);
+        }
+        driver.poll(now_us);
+        while let Some(event) = driver.poll_event() {
+            failed += u32::from(matches!(event, DriverEvent::Failed(_)));
+        }
+    }
+    assert!(mute.is_some(), "there was a next session");
+    assert_eq!((failed, server.begun), (0, 2));
+    assert!(driver.is_live());
+}
