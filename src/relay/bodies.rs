@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::delta::encode;
 use crate::limits::{BODY_MAX, PARTS_MAX};
+use crate::sequence::Tick;
 use crate::state::slots::{Slot, SlotSet};
 use crate::wire::bits::BitWriter;
 
@@ -19,6 +20,7 @@ use super::segments::SegmentCache;
 /// Shared bodies hold much of a world: a part's slots rise and no other part's lie between them, so a part is a range of
 /// slots and all of them together one bit a slot, and one more for what was removed: 256 bytes at a thousand entities,
 /// whatever was sent. Those of one view hold little of a world that may be large, chosen by priority: two bytes an entry.
+/// Where nothing was left out it is who is in view that tells what the client has then: a bit a slot.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Contents {
     slots: SlotSet,
@@ -44,6 +46,39 @@ struct ViewContents {
     ends: Vec<u16>,
     /// Whether the base, or the base with all parts, has the whole view.
     closes: Closes,
+    /// What the client has with all parts, where nothing was left out.
+    everyone: Option<Everyone>,
+    /// Memory for the next.
+    spare: SlotSet,
+}
+
+/// Everybody in one view at a tick, each with the record of that tick, but perhaps one: the session's own entity, whose
+/// motion goes beside the snapshots (SPEC CTL3), keeps the record of an older tick.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Everyone {
+    /// Who.
+    pub slots: SlotSet,
+    /// The one, and the tick of its record.
+    pub own: Option<(Slot, Tick)>,
+}
+
+impl Everyone {
+    /// The tick of a slot's record in the table of `tick`.
+    #[must_use]
+    pub fn known(&self, slot: Slot, tick: Tick) -> Option<Tick> {
+        self.slots.contains(slot).then(|| match self.own {
+            Some((own, known)) if own == slot => known,
+            _ => tick,
+        })
+    }
+
+    /// Everybody by rising slot, with the tick of its record in the table of `tick`.
+    pub fn known_of_all(&self, tick: Tick) -> impl Iterator<Item = (Slot, Tick)> + '_ {
+        self.slots.iter().map(move |slot| match self.own {
+            Some((own, known)) if own == slot => (slot, known),
+            _ => (slot, tick),
+        })
+    }
 }
 
 /// When a table made of a snapshot has every member of the view at its tick (SPEC DEC12).
@@ -55,6 +90,38 @@ pub enum Closes {
     WithAllParts,
     /// Not yet: somebody who enters was left out.
     No,
+}
+
+impl ViewContents {
+    fn has_everyone(&mut self, in_view: InView<'_>) {
+        let mut slots = core::mem::take(&mut self.spare);
+        slots.copy_from(in_view.slots);
+        self.everyone = Some(Everyone {
+            slots,
+            own: in_view.own,
+        });
+    }
+}
+
+/// Who is in a view whose plan is packed.
+#[derive(Clone, Copy, Debug)]
+pub struct InView<'a> {
+    /// The members.
+    pub slots: &'a SlotSet,
+    /// How many they are.
+    pub members: usize,
+    /// The session's own entity, where its record stays that of an older tick, and that tick.
+    pub own: Option<(Slot, Tick)>,
+    /// When a table has them all.
+    pub closes: Closes,
+}
+
+impl InView<'_> {
+    /// A set takes no more than about twice what a list of the members would.
+    fn is_worth_a_set(&self) -> bool {
+        let listed = self.members * size_of::<(Slot, u16)>();
+        self.slots.words().len() * size_of::<u64>() <= 2 * listed + 128
+    }
 }
 
 impl Contents {
@@ -75,6 +142,14 @@ impl Contents {
             Closes::WithAllParts => mask == full_mask(view.ends.len()),
             Closes::No => false,
         })
+    }
+
+    /// Whom the client has when it holds the parts of `mask`, where that is everybody in view.
+    #[must_use]
+    pub fn everyone(&self, mask: u32) -> Option<&Everyone> {
+        let view = self.view.as_ref()?;
+        let everyone = view.everyone.as_ref()?;
+        (mask == full_mask(view.ends.len())).then_some(everyone)
     }
 
     /// True when holding the parts of `mask` makes the table equal to the whole frame.
@@ -123,7 +198,12 @@ impl Contents {
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let view = self.view.as_ref().map_or(0, |view| {
-            (view.listed.capacity() + view.ends.capacity()) * size_of::<u16>()
+            let lists = (view.listed.capacity() + view.ends.capacity()) * size_of::<u16>();
+            let everyone = view
+                .everyone
+                .as_ref()
+                .map_or(0, |everyone| everyone.slots.heap_bytes());
+            lists + everyone + view.spare.heap_bytes()
         });
         let sets = self.slots.heap_bytes() + self.removed.heap_bytes();
         view + sets + self.ranges.capacity() * size_of::<Range>()
@@ -269,14 +349,19 @@ impl Bodies {
         &mut self,
         plan: &Planned,
         segments: &mut SegmentCache,
-        closes: Closes,
+        in_view: InView<'_>,
         room: usize,
     ) -> bool {
-        let mut contents = self.begin_view(closes);
-        let fits = contents
-            .view
-            .as_mut()
-            .is_some_and(|view| self.pack_portion(plan.entries(), plan, segments, room, view));
+        let mut contents = self.begin_view(in_view.closes);
+        let Some(view) = &mut contents.view else {
+            return false;
+        };
+        // Who has everybody needs no list of what was sent.
+        let listed = !in_view.is_worth_a_set();
+        let fits = self.pack_portion(plan.entries(), plan, segments, room, listed, view);
+        if fits && !listed {
+            view.has_everyone(in_view);
+        }
         self.finish_view(contents);
         fits
     }
@@ -288,16 +373,23 @@ impl Bodies {
         portions: &[Portion],
         plan: &Planned,
         segments: &mut SegmentCache,
-        closes: Closes,
+        in_view: InView<'_>,
         turn: usize,
+        exhaustive: bool,
     ) {
-        let mut contents = self.begin_view(closes);
+        let mut contents = self.begin_view(in_view.closes);
         for step in 0..portions.len() {
             let portion = &portions[(step + turn) % portions.len()];
             if let Some(view) = &mut contents.view {
-                let fits = self.pack_portion(portion.entries(), plan, segments, BODY_MAX * 8, view);
+                let fits = self.pack_portion(portion.entries(), plan, segments, BODY_MAX * 8, true, view);
                 debug_assert!(fits, "a portion is counted with the longest gaps");
             }
+        }
+        if let Some(view) = &mut contents.view
+            && exhaustive
+            && in_view.is_worth_a_set()
+        {
+            view.has_everyone(in_view);
         }
         self.finish_view(contents);
     }
@@ -315,8 +407,13 @@ impl Bodies {
             listed: Vec::new(),
             ends: Vec::new(),
             closes,
+            everyone: None,
+            spare: SlotSet::default(),
         });
         view.closes = closes;
+        if let Some(everyone) = view.everyone.take() {
+            view.spare = everyone.slots;
+        }
         view.listed.clear();
         view.ends.clear();
         contents
@@ -336,6 +433,7 @@ impl Bodies {
         plan: &Planned,
         segments: &mut SegmentCache,
         room: usize,
+        listed: bool,
         view: &mut ViewContents,
     ) -> bool {
         let start = self.bytes.len();
@@ -352,7 +450,7 @@ impl Bodies {
             writer.put_bits(segment.bytes, segment.bits);
             previous = Some(entry.slot);
             // That somebody moves is no record: the table keeps what the base has.
-            if entry.how != How::Awake {
+            if listed && entry.how != How::Awake {
                 view.listed
                     .push(entry.slot | if entry.is_removal() { REMOVED } else { 0 });
             }

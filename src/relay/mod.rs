@@ -12,6 +12,7 @@ pub mod admission;
 pub mod arena;
 pub mod bodies;
 pub mod budget;
+pub mod changes;
 pub mod choice;
 pub mod claims;
 pub mod compose;

@@ -8,6 +8,7 @@ use crate::limits::{
     DATAGRAM_MAX, JOIN_SPACING_US, PARTS_PER_TICK, SILENT_US, SNAPSHOT_BYTES_MIN, TIER_MAX, digest_spacing_us,
 };
 use crate::state::Frame;
+use crate::state::slots::Slot;
 use crate::window::send::{Candidate, Dropped};
 use crate::wire::snapshot::{Held, SnapshotHeader};
 
@@ -15,10 +16,12 @@ use super::arena::Arena;
 use super::bodies::{Bodies, full_mask};
 use super::compose::{Blocks, Outer, compose};
 use super::counters::{Counters, Withheld};
+use super::interest::Interest;
 use super::kitchen::{Dish, Kitchen};
 use super::outbox::{Outbox, Path};
 use super::priority::Urgency;
 use super::session::{OwnerRecord, Session, Way};
+use super::stamp::LONG_AGO;
 
 /// What the shard leaves of a session's turn and rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +170,19 @@ fn reason_to_wait(session: &Session, frame: &Frame, turn: Turn, now_us: u64) -> 
     None
 }
 
+/// Observes how old what the client had of those who were sent had become.
+fn sample(interest: &Interest, said: impl Iterator<Item = Slot>, frame: &Frame, counters: &mut Counters) {
+    for slot in said {
+        let age = interest
+            .member(slot)
+            .map(|member| interest.sent_age(member, frame.tick));
+        if let (Some(age), Some(record)) = (age.filter(|age| *age < LONG_AGO), frame.record(slot)) {
+            let us = u64::from(age) * u64::from(frame.schema.tick_period_us);
+            counters.staleness_us[usize::from(record.tier.min(TIER_MAX))].observe(us);
+        }
+    }
+}
+
 /// One snapshot on its way.
 struct Sending {
     /// Where the client may be, if it goes there, and the most bytes that may.
@@ -219,7 +235,7 @@ impl Sending {
             stopwatch: kitchen.stopwatch,
             limit: None,
         };
-        self.send(&served, session, arena, frame, None, now_us, outbox, counters)
+        self.send(&served, session, arena, frame, None, now_us, outbox, counters) > 0
     }
 
     /// What the session sees, by priority within its budget, with the state of its own entity.
@@ -276,28 +292,34 @@ impl Sending {
             outbox,
             counters,
         );
-        if sent && let Some(interest) = &mut session.interest {
+        if let (1.., Some(interest)) = (sent, &mut session.interest) {
+            let all = dish.exhaustive && sent as usize == served.parts;
+            let contents = kitchen.bodies(Dish::Private).contents();
+            let listed = || contents.held(full_mask(sent as usize));
+            let records = || listed().filter(|(_, removed)| !removed).map(|(slot, _)| slot);
             let sampled = session.served_snapshots.is_multiple_of(SAMPLE_EVERY);
             if sampled {
                 counters.view_members.observe(interest.members().len() as u64);
             }
-            let held = bodies.contents().held(u32::MAX);
-            let sent = held.filter(|(_, removed)| !removed).map(|(slot, _)| slot);
-            interest.note_sent(sent, frame.tick, |slot, age| {
-                if let (true, Some(record)) = (sampled, frame.record(slot)) {
-                    let us = u64::from(age) * u64::from(frame.schema.tick_period_us);
-                    counters.staleness_us[usize::from(record.tier.min(TIER_MAX))].observe(us);
+            if all {
+                if sampled {
+                    sample(interest, kitchen.said(), frame, counters);
                 }
-            });
-            if !dish.exhaustive {
-                let contents = bodies.contents();
-                let removed = |slot| contents.held(u32::MAX).any(|entry| entry == (slot, true));
+                let own = owner_slot.is_some_and(|own| kitchen.said().any(|slot| slot == own));
+                interest.note_all_sent(frame.tick, own);
+            } else {
+                if sampled {
+                    sample(interest, records(), frame, counters);
+                }
+                interest.note_sent(records(), frame.tick);
+                let removed = |slot| listed().any(|entry| entry == (slot, true));
                 interest.put_off(self.base.map(|base| base.id), frame.tick, removed);
             }
         }
-        sent
+        sent > 0
     }
 
+    /// Sends the parts, and says how many went out.
     #[allow(clippy::too_many_arguments)]
     fn send(
         &self,
@@ -309,7 +331,7 @@ impl Sending {
         now_us: u64,
         outbox: &mut impl Outbox,
         counters: &mut Counters,
-    ) -> bool {
+    ) -> u32 {
         let parts = served.parts;
         let header = self.header(session, arena, frame, now_us);
         let mut bytes = 0;
@@ -357,7 +379,7 @@ impl Sending {
             said += part.count as usize;
         }
         if sent == 0 {
-            return false;
+            return 0;
         }
         (session.snapshot_us, session.snapshot_of) = (now_us, Some(frame.tick));
         counters.records_sent += said as u64;
@@ -377,7 +399,7 @@ impl Sending {
         counters.packets_measured += u64::from(sent);
         counters.encode_ns.observe(served.encode_ns / u64::from(sent));
         counters.seal_ns.observe(seal_ns / u64::from(sent));
-        true
+        sent
     }
 
     fn header(&self, session: &mut Session, arena: &Arena, frame: &Frame, now_us: u64) -> SnapshotHeader {

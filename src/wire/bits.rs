@@ -66,28 +66,36 @@ impl<'a> BitWriter<'a> {
         self.put(u32::from(bit), 1);
     }
 
-    /// Appends the first `count` bits of `source`, whose bits start at its first byte.
+    /// Appends the first `count` bits of `source`, whose bits start at its first byte. Where `source` goes on for 8 bytes
+    /// beyond them, none of it is copied byte by byte.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)]
     pub fn put_bits(&mut self, source: &[u8], count: usize) {
-        let mut words = source.chunks_exact(4);
-        let mut left = count;
-        for word in words.by_ref().take(count / 32) {
-            if let Ok(word) = word.try_into() {
-                self.put(u32::from_le_bytes(word), 32);
-            }
-            left -= 32;
+        debug_assert!(source.len() * 8 >= count, "the source holds {count} bits");
+        let (mut rest, mut left) = (source, count);
+        while left > 0 {
+            let word = match rest.first_chunk() {
+                Some(word) => u64::from_le_bytes(*word),
+                None => last_word(rest),
+            };
+            let taken = left.min(COPIED_BITS);
+            self.put_long(word & (u64::MAX >> (64 - taken)), taken as u32);
+            rest = rest.get(COPIED_BITS / 8..).unwrap_or_default();
+            left -= taken;
         }
-        for byte in source.iter().skip(count / 32 * 4) {
-            if left == 0 {
-                break;
-            }
-            let bits = left.min(8);
-            self.put(
-                u32::from(*byte) & ((1 << bits) - 1),
-                u32::try_from(bits).unwrap_or(0),
-            );
-            left -= bits;
-        }
-        debug_assert_eq!(left, 0, "the source holds {count} bits");
+    }
+
+    /// Appends the low `count` bits of `value`, 0 to 56. Bits above must be zero.
+    #[inline]
+    #[allow(clippy::indexing_slicing)]
+    fn put_long(&mut self, value: u64, count: u32) {
+        self.accumulator |= value << self.pending;
+        self.pending += count;
+        self.buffer[self.stored..self.stored + 8].copy_from_slice(&self.accumulator.to_le_bytes());
+        let whole = self.pending / 8;
+        self.stored += whole as usize;
+        self.accumulator >>= whole * 8;
+        self.pending %= 8;
     }
 
     /// Ends the string: the last byte is padded with zero bits. Returns its length in bytes.
@@ -95,6 +103,18 @@ impl<'a> BitWriter<'a> {
     pub fn finish(self) -> usize {
         self.stored + usize::from(self.pending > 0)
     }
+}
+
+/// Bits of a string copied at a time: with those pending in a byte they fit the accumulator.
+const COPIED_BITS: usize = 56;
+
+/// Fewer than 8 bytes as a word.
+fn last_word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    for (to, from) in word.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    u64::from_le_bytes(word)
 }
 
 /// Reads bit fields; never past the end.
