@@ -6,14 +6,15 @@
 use std::sync::Arc;
 
 use crate::delta::encode;
-use crate::limits::{BODY_MAX, PARTS_MAX};
+use crate::limits::{BODY_MAX, PARTS_MAX, PARTS_PER_TICK};
 use crate::sequence::Tick;
 use crate::state::slots::{Slot, SlotSet};
 use crate::wire::bits::BitWriter;
 
-use super::choice::Portion;
+use super::choice::{PART_OVERHEAD, Portion};
 use super::plan::{How, Planned, PlannedEntry};
 use super::segments::SegmentCache;
+use super::spare::Spare;
 
 /// What the parts of one snapshot hold: which slots, and which of them were removed.
 ///
@@ -260,6 +261,34 @@ impl ContentsBuilder {
     }
 }
 
+/// Where the parts end that hold all entries of a plan in slot order, and how many they are; `None` where they are too many, or
+/// take more than `bytes` of datagrams.
+fn split(
+    plan: &Planned,
+    segments: &mut SegmentCache,
+    bytes: usize,
+    ends: &mut [usize; PARTS_PER_TICK],
+) -> Option<usize> {
+    let (mut parts, mut bits, mut spent) = (0, 0, 0);
+    let mut previous = None;
+    for (index, entry) in plan.entries().iter().enumerate() {
+        let of_entry = segments.segment(entry, plan).bits;
+        let with_gap = encode::gap_bits(previous, entry.slot) as usize + of_entry;
+        if bits + with_gap <= BODY_MAX * 8 {
+            bits += with_gap;
+        } else {
+            *ends.get_mut(parts)? = index;
+            parts += 1;
+            spent += bits.div_ceil(8) + PART_OVERHEAD;
+            bits = encode::gap_bits(None, entry.slot) as usize + of_entry;
+        }
+        previous = Some(entry.slot);
+    }
+    *ends.get_mut(parts)? = plan.entries().len();
+    spent += bits.div_ceil(8) + PART_OVERHEAD;
+    (spent <= bytes).then_some(parts + 1)
+}
+
 /// One part's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyPart {
@@ -320,13 +349,11 @@ impl Bodies {
     /// Packs planned entries, in the plan's order, into at most [`PARTS_MAX`] parts. A part holds rising slots;
     /// where the order falls a new part begins. What does not fit is left out and the snapshot is then not
     /// exhaustive. With no entry there is one empty part: time moves on (SPEC DEC8).
-    pub fn pack(&mut self, plan: &Planned, segments: &mut SegmentCache) {
+    pub fn pack(&mut self, plan: &Planned, segments: &mut SegmentCache, spare: &mut Spare) {
         self.bytes.clear();
         self.parts.clear();
         self.records = 0;
-        let recycled = Arc::get_mut(&mut self.contents)
-            .map(core::mem::take)
-            .unwrap_or_default();
+        let recycled = self.recycled(spare);
         let mut builder = ContentsBuilder::reusing(recycled);
         let mut rest = plan.entries();
         loop {
@@ -351,8 +378,9 @@ impl Bodies {
         segments: &mut SegmentCache,
         in_view: InView<'_>,
         room: usize,
+        spare: &mut Spare,
     ) -> bool {
-        let mut contents = self.begin_view(in_view.closes);
+        let mut contents = self.begin_view(in_view.closes, spare);
         let Some(view) = &mut contents.view else {
             return false;
         };
@@ -366,6 +394,38 @@ impl Bodies {
         fits
     }
 
+    /// Packs all entries of a view's plan into as few parts as hold them in slot order, where these take at most `bytes` of
+    /// datagrams; false, and nothing, where they take more. `turn` turns the order of the parts.
+    pub fn pack_in_parts(
+        &mut self,
+        plan: &Planned,
+        segments: &mut SegmentCache,
+        in_view: InView<'_>,
+        bytes: usize,
+        turn: usize,
+        spare: &mut Spare,
+    ) -> bool {
+        let mut ends = [0; PARTS_PER_TICK];
+        let Some(parts) = split(plan, segments, bytes, &mut ends) else {
+            return false;
+        };
+        let mut contents = self.begin_view(in_view.closes, spare);
+        if let Some(view) = &mut contents.view {
+            for step in 0..parts {
+                let part = (step + turn) % parts;
+                let start = part.checked_sub(1).map_or(0, |before| ends[before]);
+                let entries = plan.entries().get(start..ends[part]).unwrap_or_default();
+                let fits = self.pack_portion(entries, plan, segments, BODY_MAX * 8, true, view);
+                debug_assert!(fits, "parts end where they are full");
+            }
+            if in_view.is_worth_a_set() {
+                view.has_everyone(in_view);
+            }
+        }
+        self.finish_view(contents);
+        true
+    }
+
     /// Packs the portions of one view, each into a part. `turn` turns the order of the parts, so that one that is always
     /// lost starves nobody (SPEC TAB8).
     pub fn pack_portions(
@@ -376,8 +436,9 @@ impl Bodies {
         in_view: InView<'_>,
         turn: usize,
         exhaustive: bool,
+        spare: &mut Spare,
     ) {
-        let mut contents = self.begin_view(in_view.closes);
+        let mut contents = self.begin_view(in_view.closes, spare);
         for step in 0..portions.len() {
             let portion = &portions[(step + turn) % portions.len()];
             if let Some(view) = &mut contents.view {
@@ -394,13 +455,21 @@ impl Bodies {
         self.finish_view(contents);
     }
 
-    fn begin_view(&mut self, closes: Closes) -> Contents {
+    /// Memory for what the next parts hold: that of the last, where nobody needs it, else some that is spare.
+    fn recycled(&mut self, spare: &mut Spare) -> Contents {
+        if Arc::get_mut(&mut self.contents).is_none() {
+            self.contents = spare.take();
+        }
+        Arc::get_mut(&mut self.contents)
+            .map(core::mem::take)
+            .unwrap_or_default()
+    }
+
+    fn begin_view(&mut self, closes: Closes, spare: &mut Spare) -> Contents {
         self.bytes.clear();
         self.parts.clear();
         self.records = 0;
-        let recycled = Arc::get_mut(&mut self.contents)
-            .map(core::mem::take)
-            .unwrap_or_default();
+        let recycled = self.recycled(spare);
         let mut contents = ContentsBuilder::reusing(recycled).contents;
         contents.exhaustive = false;
         let view = contents.view.get_or_insert_with(|| ViewContents {

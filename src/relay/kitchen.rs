@@ -19,6 +19,7 @@ use super::interest::{Interest, Scratch};
 use super::plan::{How, Planned, ViewPlan};
 use super::priority::Urgency;
 use super::segments::SegmentCache;
+use super::spare::Spare;
 use super::table::Table;
 
 /// What all sessions of a shard share while a tick is served: bodies by base, segments, scratch.
@@ -32,6 +33,8 @@ pub struct Kitchen {
     view: ViewPlan,
     choice: Choice,
     changes: Changes,
+    /// Memory of what windows have let go.
+    pub spare: Spare,
     /// For the interests of all sessions.
     pub scratch: Scratch,
     layout: Option<Layout>,
@@ -64,6 +67,7 @@ impl Kitchen {
             view: ViewPlan::default(),
             choice: Choice::default(),
             changes: Changes::default(),
+            spare: Spare::default(),
             scratch: Scratch::default(),
             layout: None,
             budget,
@@ -146,7 +150,7 @@ impl Kitchen {
             // Turn the order, so that what is always lost or never fits is not always the same (SPEC TAB8).
             self.plan.rotate(frame.tick.0 as usize * 389, frame.slot_count());
         }
-        bodies.pack(&self.plan, &mut self.segments);
+        bodies.pack(&self.plan, &mut self.segments, &mut self.spare);
         Some(dish)
     }
 
@@ -191,6 +195,7 @@ impl Kitchen {
             choice,
             private,
             changes,
+            spare,
             ..
         } = self;
         if !plan.plan_view(view, arena, base, interest, &self.forced, changes) {
@@ -208,7 +213,11 @@ impl Kitchen {
             own: view.own(),
             closes,
         };
-        if private.pack_all(plan, segments, in_view, Choice::first_room(bytes)) {
+        if private.pack_all(plan, segments, in_view, Choice::first_room(bytes), spare) {
+            return Some(ViewDish { exhaustive: true });
+        }
+        let turn = frame.tick.0 as usize;
+        if private.pack_in_parts(plan, segments, in_view, bytes, turn, spare) {
             return Some(ViewDish { exhaustive: true });
         }
         view.reason(plan, interest);
@@ -222,8 +231,9 @@ impl Kitchen {
             plan,
             segments,
             in_view,
-            frame.tick.0 as usize,
+            turn,
             exhaustive,
+            spare,
         );
         counters.records_omitted += choice.left_out() as u64;
         Some(ViewDish { exhaustive })

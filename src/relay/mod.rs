@@ -33,6 +33,7 @@ pub mod segments;
 pub mod serve;
 pub mod session;
 pub mod shard;
+pub mod spare;
 pub mod stamp;
 pub mod table;
 pub mod throttle;

@@ -9,11 +9,11 @@ use crate::limits::{
 };
 use crate::state::Frame;
 use crate::state::slots::Slot;
-use crate::window::send::{Candidate, Dropped};
+use crate::window::send::Candidate;
 use crate::wire::snapshot::{Held, SnapshotHeader};
 
 use super::arena::Arena;
-use super::bodies::{Bodies, full_mask};
+use super::bodies::{Bodies, Contents, full_mask};
 use super::compose::{Blocks, Outer, compose};
 use super::counters::{Counters, Withheld};
 use super::interest::Interest;
@@ -74,13 +74,13 @@ pub fn serve(
         return false;
     }
     let chosen = session.choose_base(arena);
-    let restarted = session.restart_if_wanted(now_us, chosen.err(), counters);
+    let restarted = session.restart_if_wanted(now_us, chosen.err(), &mut kitchen.spare, counters);
     if session.waits_for_restart(now_us) {
         counters.withhold(Withheld::RestartPacing);
         return false;
     }
     let base = if restarted { None } else { chosen.ok().flatten() };
-    let base = session.advance_if_asked(now_us, base, arena, counters);
+    let base = session.advance_if_asked(now_us, base, arena, &mut kitchen.spare, counters);
     let base_complete = base.is_some_and(|base| {
         session
             .window
@@ -183,6 +183,26 @@ fn sample(interest: &Interest, said: impl Iterator<Item = Slot>, frame: &Frame, 
     }
 }
 
+/// What was sent of a snapshot.
+#[derive(Default)]
+struct Sent {
+    parts: u32,
+    candidate: Option<Candidate<Arc<Contents>>>,
+}
+
+/// Offers what was sent to the window, where it may become a baseline; what has no place any more is kept as memory.
+fn offer(
+    session: &mut Session,
+    candidate: Option<Candidate<Arc<Contents>>>,
+    kitchen: &mut Kitchen,
+    counters: &mut Counters,
+) {
+    if let Some(candidate) = candidate {
+        session.window.offer(candidate, &mut kitchen.spare.candidates);
+    }
+    counters.window_slots.observe(session.window.in_use() as u64);
+}
+
 /// One snapshot on its way.
 struct Sending {
     /// Where the client may be, if it goes there, and the most bytes that may.
@@ -235,7 +255,11 @@ impl Sending {
             stopwatch: kitchen.stopwatch,
             limit: None,
         };
-        self.send(&served, session, arena, frame, None, now_us, outbox, counters) > 0
+        let sent = self.send(&served, session, arena, frame, None, now_us, outbox, counters);
+        if sent.parts > 0 {
+            offer(session, sent.candidate, kitchen, counters);
+        }
+        sent.parts > 0
     }
 
     /// What the session sees, by priority within its budget, with the state of its own entity.
@@ -292,10 +316,11 @@ impl Sending {
             outbox,
             counters,
         );
-        if let (1.., Some(interest)) = (sent, &mut session.interest) {
-            let all = dish.exhaustive && sent as usize == served.parts;
+        let Sent { parts, candidate } = sent;
+        if let (1.., Some(interest)) = (parts, &mut session.interest) {
+            let all = dish.exhaustive && parts as usize == served.parts;
             let contents = kitchen.bodies(Dish::Private).contents();
-            let listed = || contents.held(full_mask(sent as usize));
+            let listed = || contents.held(full_mask(parts as usize));
             let records = || listed().filter(|(_, removed)| !removed).map(|(slot, _)| slot);
             let sampled = session.served_snapshots.is_multiple_of(SAMPLE_EVERY);
             if sampled {
@@ -316,10 +341,13 @@ impl Sending {
                 interest.put_off(self.base.map(|base| base.id), frame.tick, removed);
             }
         }
-        sent > 0
+        if parts > 0 {
+            offer(session, candidate, kitchen, counters);
+        }
+        parts > 0
     }
 
-    /// Sends the parts, and says how many went out.
+    /// Sends the parts.
     #[allow(clippy::too_many_arguments)]
     fn send(
         &self,
@@ -331,7 +359,7 @@ impl Sending {
         now_us: u64,
         outbox: &mut impl Outbox,
         counters: &mut Counters,
-    ) -> u32 {
+    ) -> Sent {
         let parts = served.parts;
         let header = self.header(session, arena, frame, now_us);
         let mut bytes = 0;
@@ -379,12 +407,12 @@ impl Sending {
             said += part.count as usize;
         }
         if sent == 0 {
-            return 0;
+            return Sent::default();
         }
         (session.snapshot_us, session.snapshot_of) = (now_us, Some(frame.tick));
         counters.records_sent += said as u64;
         counters.records_omitted += (served.bodies.records() - said) as u64;
-        self.record(
+        let candidate = self.record(
             session,
             frame,
             &header,
@@ -399,7 +427,10 @@ impl Sending {
         counters.packets_measured += u64::from(sent);
         counters.encode_ns.observe(served.encode_ns / u64::from(sent));
         counters.seal_ns.observe(seal_ns / u64::from(sent));
-        sent
+        Sent {
+            parts: sent,
+            candidate,
+        }
     }
 
     fn header(&self, session: &mut Session, arena: &Arena, frame: &Frame, now_us: u64) -> SnapshotHeader {
@@ -436,6 +467,7 @@ impl Sending {
         }
     }
 
+    /// Notes what was sent; the candidate that is to be offered, where it may become a baseline.
     #[allow(clippy::too_many_arguments)]
     fn record(
         &self,
@@ -447,7 +479,8 @@ impl Sending {
         bytes: usize,
         now_us: u64,
         counters: &mut Counters,
-    ) {
+    ) -> Option<Candidate<Arc<Contents>>> {
+        let mut offered = None;
         session.served_snapshots += 1;
         if header.candidate {
             session.candidate_us = now_us;
@@ -458,7 +491,7 @@ impl Sending {
                 server_us: frame.server_us,
                 contents: Arc::clone(bodies.contents()),
             };
-            session.window.offer(candidate, &mut Dropped);
+            offered = Some(candidate);
         }
         if sent > 2 {
             session.heavy_us = now_us;
@@ -469,9 +502,9 @@ impl Sending {
         counters.bytes_sent += bytes as u64;
         counters.full_snapshots += u64::from(header.base.is_none());
         counters.snapshot_bytes.observe(bytes as u64);
-        counters.window_slots.observe(session.window.in_use() as u64);
         if let Some(age) = header.base.and_then(|base| base.age_at(frame.tick)) {
             counters.baseline_age.observe(u64::from(age));
         }
+        offered
     }
 }

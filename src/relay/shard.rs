@@ -278,7 +278,12 @@ impl Shard {
             self.kitchen.set_layout(Layout::new(&frame.schema));
             for session in self.sessions.iter_mut().flatten() {
                 if session.served_snapshots > 0 {
-                    session.restart_if_wanted(0, Some(RestartReason::StreamChanged), &mut self.counters);
+                    session.restart_if_wanted(
+                        0,
+                        Some(RestartReason::StreamChanged),
+                        &mut self.kitchen.spare,
+                        &mut self.counters,
+                    );
                 }
                 session.welcome_us = 0;
                 session.begin_stream();
