@@ -14,6 +14,11 @@ macro_rules! say {
     ($($part:tt)*) => { $crate::cli::print_line(format_args!($($part)*)) };
 }
 
+/// Prints a line to standard error; where nobody reads it, or the disk is full, it is lost and nothing else.
+macro_rules! complain {
+    ($($part:tt)*) => { $crate::cli::complain_line(format_args!($($part)*)) };
+}
+
 pub mod bench;
 pub mod check;
 pub mod demo;
@@ -82,11 +87,16 @@ fn print_line(line: std::fmt::Arguments<'_>) {
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{line}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            eprintln!("ackline: standard output cannot be written to: {error}");
+            complain!("ackline: standard output cannot be written to: {error}");
             std::process::exit(1);
         }
         _ => {}
     }
+}
+
+fn complain_line(line: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Parses the command line and runs the subcommand.
@@ -99,7 +109,7 @@ pub fn main() -> ExitCode {
         Ok(parsed) => parsed.command,
         Err(error) => match usage::sentence(&error) {
             Some(sentence) => {
-                eprintln!("ackline: {sentence}");
+                complain!("ackline: {sentence}");
                 return ExitCode::from(2);
             }
             // Help and version, which are no errors, end so too.
@@ -110,7 +120,7 @@ pub fn main() -> ExitCode {
     if !matches!(command, Command::Relay(_) | Command::Origin(_)) {
         variables::strange()
             .iter()
-            .for_each(|text| eprintln!("ackline: {text}"));
+            .for_each(|text| complain!("ackline: {text}"));
     }
     let outcome = match command {
         Command::Demo(args) => demo::run(args),
@@ -131,7 +141,7 @@ pub fn main() -> ExitCode {
         Err(error) => {
             let usage = usage_of(&error);
             let code = if usage.is_some() { 2 } else { 1 };
-            eprintln!("ackline: {}", usage.unwrap_or_else(|| format!("{error:#}")));
+            complain!("ackline: {}", usage.unwrap_or_else(|| format!("{error:#}")));
             ExitCode::from(code)
         }
     }

@@ -51,7 +51,7 @@ use super::session::Session;
 pub struct ShardSettings {
     /// This shard's index; it is part of every connection id.
     pub index: u8,
-    /// Sessions at the most.
+    /// Sessions at the most, of all shards that share a census.
     pub sessions_max: usize,
     /// Bytes each session may be sent.
     pub budget: Budget,
@@ -96,7 +96,7 @@ pub struct ShardLimits {
     pub limits: Limits,
     /// How many shards it has.
     pub shards: usize,
-    /// Sessions of each host.
+    /// Sessions, together and of each host.
     pub census: Arc<Census>,
 }
 
