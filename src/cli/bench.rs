@@ -215,12 +215,12 @@ pub(super) fn local(mut source: SourceArgs, seed: u64) -> Result<Target, UsageEr
     }
     source.check()?;
     source.repeat = source.trace.is_some();
-    source.source(seed).map(Target::Local)
+    Ok(Target::Local(source.source(seed)?, source.coding()?))
 }
 
 fn is_given(source: &SourceArgs) -> bool {
     let scene = source.scene.is_some() || source.entities.is_some() || source.hz.is_some();
-    scene || source.trace.is_some() || source.repeat || source.speed.is_some()
+    scene || source.trace.is_some() || source.repeat || source.speed.is_some() || source.tables.is_some()
 }
 
 fn resolve(relay: &str) -> Result<SocketAddr, UsageError> {
@@ -281,7 +281,7 @@ fn follow_one(plan: &Plan) -> anyhow::Result<Report> {
 
 fn headline(plan: &Plan) -> String {
     let whose = match &plan.target {
-        Target::Local(_) => "an origin and a relay of this process".to_owned(),
+        Target::Local(..) => "an origin and a relay of this process".to_owned(),
         Target::Remote { relay, .. } => format!("the relay at {relay}"),
     };
     let links = if plan.down == plan.up {

@@ -163,6 +163,7 @@ fn flag_of(refused: &SourceError) -> &'static str {
     match refused {
         SourceError::Trace(_) => "--trace ",
         SourceError::Speed(_) => "--speed: ",
+        SourceError::Schema(_) => "",
         #[cfg(feature = "scenes")]
         SourceError::Scene(SceneError::Unknown { .. }) => "--scene: ",
         #[cfg(feature = "scenes")]

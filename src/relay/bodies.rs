@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use crate::delta::encode;
 use crate::limits::{BODY_MAX, PARTS_MAX, PARTS_PER_TICK};
 use crate::sequence::Tick;
 use crate::state::slots::{Slot, SlotSet};
@@ -273,14 +272,14 @@ fn split(
     let mut previous = None;
     for (index, entry) in plan.entries().iter().enumerate() {
         let of_entry = segments.segment(entry, plan).bits;
-        let with_gap = encode::gap_bits(previous, entry.slot) as usize + of_entry;
+        let with_gap = segments.gaps().bits(previous, entry.slot) as usize + of_entry;
         if bits + with_gap <= BODY_MAX * 8 {
             bits += with_gap;
         } else {
             *ends.get_mut(parts)? = index;
             parts += 1;
             spent += bits.div_ceil(8) + PART_OVERHEAD;
-            bits = encode::gap_bits(None, entry.slot) as usize + of_entry;
+            bits = segments.gaps().bits(None, entry.slot) as usize + of_entry;
         }
         previous = Some(entry.slot);
     }
@@ -340,7 +339,8 @@ impl Bodies {
         let mut bits = 0;
         let mut previous = None;
         plan.entries().iter().all(|entry| {
-            bits += encode::gap_bits(previous, entry.slot) as usize + segments.segment(entry, plan).bits;
+            bits += segments.gaps().bits(previous, entry.slot) as usize;
+            bits += segments.segment(entry, plan).bits;
             previous = Some(entry.slot);
             bits <= BODY_MAX * 8
         })
@@ -510,12 +510,13 @@ impl Bodies {
         let mut writer = BitWriter::new(self.bytes.get_mut(start..).unwrap_or_default());
         let mut previous = None;
         for entry in entries {
-            let segment = segments.segment(entry, plan);
-            let bits = encode::gap_bits(previous, entry.slot) as usize + segment.bits;
+            let gap_bits = segments.gaps().bits(previous, entry.slot) as usize;
+            let bits = gap_bits + segments.segment(entry, plan).bits;
             if writer.bits() + bits > room {
                 return false;
             }
-            encode::gap(previous, entry.slot, &mut writer);
+            segments.gaps().put(previous, entry.slot, &mut writer);
+            let segment = segments.segment(entry, plan);
             writer.put_bits(segment.bytes, segment.bits);
             previous = Some(entry.slot);
             // That somebody moves is no record: the table keeps what the base has.
@@ -554,12 +555,13 @@ impl Bodies {
             if previous.is_some_and(|previous| entry.slot <= previous) {
                 break;
             }
-            let segment = segments.segment(entry, plan);
-            let bits = encode::gap_bits(previous, entry.slot) as usize + segment.bits;
+            let gap_bits = segments.gaps().bits(previous, entry.slot) as usize;
+            let bits = gap_bits + segments.segment(entry, plan).bits;
             if writer.bits() + bits > BODY_MAX * 8 {
                 break;
             }
-            encode::gap(previous, entry.slot, &mut writer);
+            segments.gaps().put(previous, entry.slot, &mut writer);
+            let segment = segments.segment(entry, plan);
             writer.put_bits(segment.bytes, segment.bits);
             builder.push(entry.slot, entry.is_removal());
             previous = Some(entry.slot);

@@ -4,6 +4,7 @@
 //! next frame comes; its memory is kept.
 
 use crate::delta::encode;
+use crate::delta::encode::Gaps;
 use crate::delta::layout::Layout;
 use crate::limits::{ARENA_FRAMES, SLOTS_MAX};
 use crate::wire::bits::BitWriter;
@@ -28,6 +29,7 @@ struct Entry {
 /// Bit strings of the current tick.
 pub struct SegmentCache {
     layout: Option<Layout>,
+    gaps: Gaps,
     bytes: Vec<u8>,
     /// Bytes of the strings made.
     end: usize,
@@ -53,6 +55,7 @@ impl SegmentCache {
     pub fn new() -> SegmentCache {
         SegmentCache {
             layout: None,
+            gaps: Gaps::default(),
             bytes: Vec::new(),
             end: 0,
             bases: Vec::new(),
@@ -67,6 +70,7 @@ impl SegmentCache {
 
     /// A new stream: its layout.
     pub fn set_layout(&mut self, layout: Layout) {
+        self.gaps = Gaps::new(&layout);
         self.layout = Some(layout);
         self.begin_tick(0);
     }
@@ -143,6 +147,11 @@ impl SegmentCache {
         }
     }
 
+    /// The codes of the gaps between entries.
+    pub fn gaps(&self) -> &Gaps {
+        &self.gaps
+    }
+
     fn make(&mut self, entry: &PlannedEntry, plan: &Planned) -> Entry {
         let offset = self.end;
         if self.bytes.len() < offset + ROOM + BEYOND {
@@ -156,10 +165,10 @@ impl SegmentCache {
                     encode::entry(layout, plan.base_record(entry), now, frame.server_us, &mut writer);
                 }
                 (How::Complete, Some(now)) => encode::complete(layout, now, frame.server_us, &mut writer),
-                (How::Awake, _) => encode::awake(&mut writer),
+                (How::Awake, _) => encode::awake(layout, &mut writer),
                 _ => {
                     let (departure, at_us, reason) = plan.departure(entry);
-                    encode::remove(departure, at_us, reason, frame.server_us, &mut writer);
+                    encode::remove(layout, departure, at_us, reason, frame.server_us, &mut writer);
                 }
             }
         }

@@ -134,6 +134,8 @@ pub struct Shard {
     arena: Arena,
     kitchen: Kitchen,
     schema: Vec<u8>,
+    /// The lowest version that can read the stream.
+    version_least: u16,
     stream_epoch: u32,
     sessions: Vec<Option<Box<Session>>>,
     free: Vec<usize>,
@@ -182,6 +184,7 @@ impl Shard {
             egress: Egress::new(settings.egress_bytes_per_s),
             settings,
             schema: Vec::new(),
+            version_least: 0,
             stream_epoch: 0,
             sessions: Vec::new(),
             free: Vec::new(),
@@ -275,6 +278,8 @@ impl Shard {
         if frame.stream_epoch != self.stream_epoch {
             self.stream_epoch = frame.stream_epoch;
             self.schema = schema.to_vec();
+            self.version_least = frame.schema.coding.version();
+            self.part_from_older();
             self.kitchen.set_layout(Layout::new(&frame.schema));
             for session in self.sessions.iter_mut().flatten() {
                 if session.served_snapshots > 0 {
@@ -298,6 +303,16 @@ impl Shard {
         self.arena.publish(frame);
         self.tour.begin(self.sessions.len());
         self.fresh = true;
+    }
+
+    /// Whoever speaks a version that cannot read the stream is told so and let go: nothing of it can be shown to him.
+    fn part_from_older(&mut self) {
+        let least = self.version_least;
+        let older = |session: &&mut Box<Session>| session.agreed.version < least;
+        for session in self.sessions.iter_mut().flatten().filter(older) {
+            let farewell = (CloseReason::Protocol, FAREWELLS, 0);
+            session.closing.get_or_insert(farewell);
+        }
     }
 
     /// Once a frame: how far behind the shard is, and how much it sends.

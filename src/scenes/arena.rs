@@ -28,6 +28,7 @@ use super::SceneError;
 use super::census::Census;
 use super::draws::Draws;
 use super::roster::{InputCounts, PlayerKey, Roster};
+use crate::state::coding::Coding;
 use crate::state::entity::Entity;
 use crate::state::player::{Directive, PlayerEvent};
 use crate::state::sample::{ExtraSample, WorldSample};
@@ -354,6 +355,7 @@ fn schema(wall: f64, tick_period_us: u32) -> Schema {
         query_critical,
     };
     let schema = Schema {
+        coding: Coding::Standard,
         name: "arena".to_owned(),
         version: 1,
         tick_period_us,

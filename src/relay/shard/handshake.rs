@@ -118,7 +118,7 @@ impl Shard {
 
     /// Why nobody can be let in now, or not with this version.
     fn denial(&self, version: u16) -> Option<Denial> {
-        if !self.settings.versions.include(version) {
+        if !self.settings.versions.include(version) || version < self.version_least {
             Some(Denial::Version)
         } else if self.draining {
             Some(Denial::Draining)

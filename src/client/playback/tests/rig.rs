@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::client::playback::clock::{ClockMode, Transition};
 use crate::client::playback::settings::PlaybackSettings;
 use crate::client::playback::stage::{Drawn, Playback};
+use crate::state::coding::Coding;
 use crate::state::entity::Entity;
 use crate::state::record::{Motion, Record};
 use crate::state::rotation::Rotation;
@@ -17,6 +18,7 @@ pub(in crate::client::playback) fn schema() -> Schema {
         query_critical,
     };
     Schema {
+        coding: Coding::Plain,
         name: "playback".into(),
         version: 1,
         tick_period_us: 50_000,
