@@ -302,7 +302,7 @@ impl Driver {
         } else {
             SILENCES_OF_THE_LAST
         };
-        now_us.saturating_sub(next.quiet_us) >= self.settings.silence_us * patience
+        now_us.saturating_sub(next.quiet_us) >= self.settings.silence_us.saturating_mul(patience)
     }
 
     /// True when nothing came of a session for the time that counts as silence.

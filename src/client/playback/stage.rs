@@ -370,11 +370,12 @@ impl Playback {
         });
         self.statistics.anchors += anchors;
         self.statistics.frames += 1;
-        *match self.clock.mode() {
+        let in_mode_us = match self.clock.mode() {
             ClockMode::Playing => &mut self.statistics.playing_us,
             ClockMode::Frozen => &mut self.statistics.frozen_us,
             ClockMode::Waiting => &mut self.statistics.waiting_us,
-        } += passed_us;
+        };
+        *in_mode_us = in_mode_us.saturating_add(passed_us);
         if let (true, Some(r_us)) = (evaluate, self.clock.r_us()) {
             self.timeline.forget_before(r_us);
             self.evaluate(r_us);
