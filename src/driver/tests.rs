@@ -5,8 +5,11 @@
 use super::*;
 use crate::client::tests::relay::{Relay, complete, record};
 use crate::wire::handshake::{DatagramKind, read_request};
-use crate::wire::payload;
+use crate::wire::payload::{self, CloseReason};
 use std::net::UdpSocket;
+
+mod picture;
+mod tokens;
 
 /// Ports that take everything and say nothing.
 fn silent(count: usize) -> (Vec<UdpSocket>, Vec<SocketAddr>) {
@@ -363,6 +366,45 @@ fn faults_44_a_pause_costs_no_session_that_is_being_joined() {
     }
     assert!(paused, "there was a next session");
     assert_eq!((sessions, failed, server.begun), (2, 0, 2));
+}
+
+/// FAULTS 44, 79: a program that stands still again and again while its next session completes its view, each time after it heard of
+/// it, gives nothing up either; one that hears nothing is excused once.
+#[test]
+fn faults_44_79_every_pause_of_a_join_is_excused_once_it_was_heard() {
+    let (mut server, mut settings) = Server::begin();
+    settings.keep_display_us = 8_000_000;
+    let silence_us = settings.silence_us;
+    let mut driver = Driver::new(settings, 0).unwrap();
+    let (mut sessions, mut failed, mut pauses, mut heard) = (0, 0, 0, 0);
+    let mut now_us = 0;
+    while now_us < 16_000_000 {
+        now_us += 20_000;
+        if now_us == 2_000_000 {
+            server.session = None;
+        }
+        let is_joining = driver.next.as_ref().is_some_and(super::line::Line::is_connected);
+        heard = if is_joining { heard + 1 } else { 0 };
+        if heard > 10 && pauses < 4 {
+            (pauses, heard, now_us) = (pauses + 1, 0, now_us + silence_us * 6 / 5);
+        } else {
+            server.turn(now_us);
+        }
+        driver.poll(now_us);
+        while let Some(event) = driver.poll_event() {
+            sessions += u32::from(matches!(event, DriverEvent::Session(_)));
+            failed += u32::from(matches!(event, DriverEvent::Failed(_)));
+        }
+    }
+    assert_eq!((pauses, sessions, failed, server.begun), (4, 2, 0, 2));
+    // The relay is gone, and the program looks each 0.6 s: that is silence all the same.
+    server.session = None;
+    server.is_up = false;
+    for _ in 0..5 {
+        now_us += silence_us * 3 / 5;
+        driver.poll(now_us);
+    }
+    assert!(!driver.is_live());
 }
 
 /// SPEC CTL3: what a session told before it ended is told before its end, and nothing after that.
