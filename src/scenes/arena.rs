@@ -271,7 +271,8 @@ impl Arena {
             let team = u8::from(self.players[1] < self.players[0]);
             let mind = Mind::Player {
                 key,
-                left_s: 0.0,
+                // What it sent before it had a place is played at once, and does not stay behind for ever.
+                left_s: WAITING_S,
                 silent_s: 0.0,
             };
             let place = self.somewhere();
