@@ -3,7 +3,7 @@
 //! 127.0.0.1:7700`, and the example `player` joins. It believes how long an input lasts; yours gives no more time than has passed.
 
 use ackline::origin::{carrier::Carrier, publisher::Publisher, subscribers::Subscribers};
-use ackline::state::{entity::Entity, player::*, sample::*, schema::*, update::*};
+use ackline::state::{coding::Coding, entity::Entity, player::*, sample::*, schema::*, update::*};
 use std::hash::{BuildHasher, RandomState};
 use std::{collections::HashMap, time::Duration, time::Instant, time::UNIX_EPOCH};
 
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let schema = Schema {
         name: "example".into(), version: 1, tick_period_us: TICK_US as u32, on_change: false, rotation_bits: 10, extras: Vec::new(),
         position: [Axis::new(-100.0, 100.0, 1.0 / 512.0)?; 3], velocity: Some(Rate::new(50.0, 1.0 / 32.0)?), angular: None,
-        classes: vec![Class { name: "body".into(), query_critical: true }],
+        classes: vec![Class { name: "body".into(), query_critical: true }], coding: Coding::Plain,
     };
     let epoch = UNIX_EPOCH.elapsed()?.as_micros() as u64; // Each start has a greater one, and a boot number of its own.
     let mut publisher = Publisher::new(schema, epoch, RandomState::new().hash_one(epoch), 0)?;
