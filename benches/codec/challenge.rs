@@ -44,7 +44,8 @@ pub struct Step {
     pub server_us: u64,
 }
 
-fn record(cube: usize, fields: &[i32; FIELDS], observed_us: u64) -> Record {
+/// A cube as a record.
+pub fn record(cube: usize, fields: &[i32; FIELDS], observed_us: u64) -> Record {
     let mut record = Record::born(
         Entity {
             id: u32::try_from(cube).unwrap(),

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use ackline::delta::encode;
+use ackline::delta::encode::{self, Gaps};
 use ackline::delta::layout::Layout;
 use ackline::state::record::Record;
 use ackline::wire::bits::BitWriter;
@@ -52,11 +52,11 @@ impl History {
     /// Finds what differs from `age` ticks ago by comparing every cube in view; writes it. Bytes written.
     pub fn scan(&self, layout: &Layout, age: usize, view: &Mask, out: &mut [u8]) -> usize {
         let (now, base) = (&self.ticks[0], &self.ticks[age]);
-        let mut writer = BitWriter::new(out);
+        let (gaps, mut writer) = (Gaps::new(layout), BitWriter::new(out));
         let mut previous = None;
         for (at, (cube, old)) in now.cubes.iter().zip(&base.cubes).enumerate() {
             if view[at / 64] >> (at % 64) & 1 == 1 && cube != old {
-                write(layout, now, base, at, &mut previous, &mut writer);
+                write((layout, &gaps), now, base, at, &mut previous, &mut writer);
             }
         }
         writer.finish()
@@ -70,10 +70,17 @@ impl History {
             .iter_mut()
             .zip(view)
             .for_each(|(changed, view)| *changed &= view);
-        let mut writer = BitWriter::new(out);
+        let (gaps, mut writer) = (Gaps::new(layout), BitWriter::new(out));
         let mut previous = None;
         for at in slots(&changed) {
-            write(layout, now, base, usize::from(at), &mut previous, &mut writer);
+            write(
+                (layout, &gaps),
+                now,
+                base,
+                usize::from(at),
+                &mut previous,
+                &mut writer,
+            );
         }
         writer.finish()
     }
@@ -111,7 +118,7 @@ pub fn slots(mask: &Mask) -> impl Iterator<Item = u16> + '_ {
 
 #[inline]
 fn write(
-    layout: &Layout,
+    (layout, gaps): (&Layout, &Gaps),
     now: &Kept,
     base: &Kept,
     at: usize,
@@ -123,7 +130,7 @@ fn write(
         return;
     }
     let slot = at as u16;
-    encode::gap(*previous, slot, writer);
+    gaps.put(*previous, slot, writer);
     encode::entry(
         layout,
         Some(&base.records[at]),

@@ -14,6 +14,9 @@
 )]
 
 mod arithmetic;
+#[allow(dead_code)] // More of it is for the bench of the codec.
+#[path = "../codec/challenge.rs"]
+mod challenge;
 mod encoders;
 mod fiedler;
 mod guest;

@@ -12,7 +12,7 @@ use super::scene::{Cubes, Scene};
 use super::table::median;
 
 /// Frames between a frame and its baseline.
-const BACK: usize = 6;
+pub const BACK: usize = 6;
 /// Bytes a frame of the public challenge's best context coder on the second half of the trace, as the trace's notes give it.
 pub const PUBLIC_CODER_BYTES: f64 = 500.9;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ackline::sequence::Tick;
 use ackline::state::Frame;
+use ackline::state::coding::Coding;
 use ackline::state::entity::Entity;
 use ackline::state::record::{Motion, Record};
 use ackline::state::rotation::Rotation;
@@ -40,6 +41,7 @@ pub fn schema() -> Schema {
             name: "cube".into(),
             query_critical: false,
         }],
+        coding: Coding::Plain,
     }
 }
 
@@ -62,14 +64,6 @@ fn motion(cube: &Cube, observed_us: u64) -> Motion {
         angular: [0; 3],
         at_rest: false,
     }
-}
-
-/// A cube as a record that was observed at its frame.
-pub fn record_of(at: usize, cube: &Cube, frame: u64) -> Record {
-    let mut record = Record::born(entity(at), 0, 0);
-    record.motion = Some(motion(cube, frame * PERIOD_US));
-    record.extras[0] = u32::try_from(cube[7]).unwrap();
-    record
 }
 
 /// One of 32 groups for each cube, at random: a view that sees half of the groups sees a random half of the cubes.
