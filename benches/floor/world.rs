@@ -6,7 +6,7 @@ use ackline::sequence::Tick;
 use ackline::state::Frame;
 use ackline::state::coding::Coding;
 use ackline::state::entity::Entity;
-use ackline::state::record::{Motion, Record};
+use ackline::state::record::Motion;
 use ackline::state::rotation::Rotation;
 use ackline::state::schema::{Axis, Class, ExtraField, Schema};
 use ackline::state::update::{ExtraUpdate, Observation, Spawn, TagUpdate, TickUpdate};
