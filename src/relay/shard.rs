@@ -142,7 +142,10 @@ pub struct Shard {
     by_version: [usize; Versions::SPOKEN.count()],
     by_source: HashMap<(SocketAddr, [u8; 16]), usize>,
     tour: Tour,
-    draining: bool,
+    /// Since when nobody is let in, once that is so.
+    draining_since_us: Option<u64>,
+    /// Time over which a drain tells its sessions to go, microseconds; 0 for at once.
+    drain_spread_us: u64,
     report: Report,
     counters: Counters,
     changes: Vec<SessionChange>,
@@ -162,6 +165,12 @@ const FAREWELLS: u32 = 4;
 /// Bits of a connection id that hold the place in the shard; the shard's index lies above them, 32 random bits
 /// above that.
 const PLACE_BITS: u32 = 24;
+
+/// How many of `places` fall on the first `passed_us` of `of_us`, rounded up.
+fn share(places: usize, passed_us: u64, of_us: u64) -> usize {
+    let told = u128::from(passed_us) * places as u128;
+    usize::try_from(told.div_ceil(u128::from(of_us.max(1)))).unwrap_or(places)
+}
 
 impl Shard {
     /// A shard without frames and sessions.
@@ -189,7 +198,8 @@ impl Shard {
             by_version: [0; Versions::SPOKEN.count()],
             by_source: HashMap::new(),
             tour: Tour::default(),
-            draining: false,
+            draining_since_us: None,
+            drain_spread_us: 0,
             report: Report::default(),
             counters: Counters::default(),
             changes: Vec::new(),
@@ -198,6 +208,15 @@ impl Shard {
             overload: Overload::default(),
             missed: 0,
             fresh: false,
+        }
+    }
+
+    /// The same shard, whose drain tells its sessions to go over so many microseconds rather than all at once.
+    #[must_use]
+    pub fn with_drain_spread(self, drain_spread_us: u64) -> Shard {
+        Shard {
+            drain_spread_us,
+            ..self
         }
     }
 
@@ -364,15 +383,34 @@ impl Shard {
         self.player_events.push(PlayerEvent::Left(session.connection));
     }
 
-    /// No new sessions; every client is told and let go (SPEC OPS4).
+    /// No new sessions; every client is told and let go (SPEC OPS4), at once or a share at a time.
     pub fn drain(&mut self, now_us: u64) {
-        self.draining = true;
-        self.dismiss(CloseReason::Draining, now_us);
+        self.draining_since_us.get_or_insert(now_us);
+        self.let_go(now_us);
+    }
+
+    /// Where the shard drains, the share of its places whose time has come is told; the rest is served on.
+    fn let_go(&mut self, now_us: u64) {
+        let Some(since_us) = self.draining_since_us else {
+            return;
+        };
+        let places = self.sessions.len();
+        let passed_us = now_us.saturating_sub(since_us);
+        let told = match passed_us < self.drain_spread_us {
+            true => share(places, passed_us, self.drain_spread_us),
+            false => places,
+        };
+        self.dismiss_first(told, CloseReason::Draining, now_us);
     }
 
     /// Every session is told that it ends, several times since it is UDP, and is sent nothing else.
     pub fn dismiss(&mut self, reason: CloseReason, now_us: u64) {
-        for session in self.sessions.iter_mut().flatten() {
+        self.dismiss_first(self.sessions.len(), reason, now_us);
+    }
+
+    /// The same of the sessions in the first `places`.
+    fn dismiss_first(&mut self, places: usize, reason: CloseReason, now_us: u64) {
+        for session in self.sessions.iter_mut().take(places).flatten() {
             session.closing.get_or_insert((reason, FAREWELLS, now_us));
         }
     }
@@ -383,6 +421,7 @@ impl Shard {
         self.counters.control_backlog = 0;
         self.forget_heard();
         self.dismiss_replaced(now_us);
+        self.let_go(now_us);
         let (budget, share_thousandths) = (self.kitchen.budget, self.egress.share_thousandths());
         for place in 0..self.sessions.len() {
             if outbox.room() == 0 {

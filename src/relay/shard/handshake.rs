@@ -116,7 +116,7 @@ impl Shard {
     fn denial(&self, version: u16) -> Option<Denial> {
         if !self.settings.versions.include(version) {
             Some(Denial::Version)
-        } else if self.draining {
+        } else if self.draining_since_us.is_some() {
             Some(Denial::Draining)
         } else if self.open >= self.settings.sessions_max {
             Some(Denial::Full)
