@@ -6,6 +6,21 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+/// A small demo whose report goes to standard output.
+const REPORTED: [&str; 11] = [
+    "demo",
+    "--clients",
+    "2",
+    "--entities",
+    "20",
+    "--seconds",
+    "0.6",
+    "--loss",
+    "0",
+    "--report",
+    "-",
+];
+
 fn ackline(line: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ackline"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ACKLINE_")) {
@@ -256,22 +271,7 @@ fn a_bench_of_nobody_does_not_run_on() {
 /// A report that is named twice, or is there under two names, would count twice.
 #[test]
 fn a_report_is_merged_once() {
-    let run = ackline(
-        &[
-            "demo",
-            "--clients",
-            "2",
-            "--entities",
-            "20",
-            "--seconds",
-            "0.6",
-            "--loss",
-            "0",
-            "--report",
-            "-",
-        ],
-        &[],
-    );
+    let run = ackline(&REPORTED, &[]);
     let (one, copy) = (
         scratch("one.json", &run.stdout),
         scratch("copy.json", &run.stdout),
@@ -486,22 +486,7 @@ fn faults_108_variables_are_named() {
 /// `-` is standard output: the report is there alone, the summary beside it, and no file has that name.
 #[test]
 fn a_report_can_go_to_standard_output() {
-    let output = ackline(
-        &[
-            "demo",
-            "--clients",
-            "2",
-            "--entities",
-            "20",
-            "--seconds",
-            "0.6",
-            "--loss",
-            "0",
-            "--report",
-            "-",
-        ],
-        &[],
-    );
+    let output = ackline(&REPORTED, &[]);
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
     assert_eq!(report["clients"]["requested"], 2);
