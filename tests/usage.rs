@@ -307,6 +307,7 @@ fn the_last_words_of_a_relay_are_in_the_form_of_its_log() {
             2,
             "drain_spread_s is 10",
         ),
+        (&["--log-format", "json", "--log", "off"], 1, "the admin address"),
         (
             &["--log-format", "json", "--insecure=false"],
             2,

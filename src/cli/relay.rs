@@ -7,7 +7,7 @@ use super::{Outcome, UsageError};
 use crate::net::clock::monotonic_us;
 use crate::node::logging::{self, LogFilter};
 use crate::node::relay::RelayHandle;
-use crate::node::settings::{LogFormat, PartialSettings, RelaySettings, in_words};
+use crate::node::settings::{PartialSettings, RelaySettings, in_words};
 use crate::node::signals::{Signal, Signals};
 use crate::node::small_file;
 use crate::node::supervisor::Supervisor;
@@ -55,9 +55,9 @@ const GLANCE: Duration = Duration::from_millis(20);
 pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
     args.settings.note_words(std::env::args());
     let settings = RelaySettings::load(&args.settings, args.config.as_deref());
-    if settings.is_err() && args.settings.log_format == Some(LogFormat::Json) && !args.print_config {
-        // Whoever reads the log gets the refusal in its form.
-        let _filter = logging::begin("error", LogFormat::Json);
+    if let Some(format) = args.settings.log_format.filter(|_| !args.print_config) {
+        // Whoever reads the log gets a refusal in its form.
+        logging::set_form(format);
     }
     let settings = settings.map_err(|error| UsageError(error.to_string()))?;
     if args.print_config {

@@ -3,10 +3,12 @@
 //! Invariant: a filter that was taken lets something of this program through, or says `off`. The filter's own grammar takes any
 //! bare word for the name of a target, so that a misspelt level would silence everything.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 use super::settings::LogFormat;
 use super::spelling;
@@ -95,26 +97,53 @@ pub fn begin(filter: &str, format: LogFormat) -> LogFilter {
         LogFormat::Json => {
             let lines = lines.json().flatten_event(true).with_filter_reloading();
             let handle = lines.reload_handle();
-            IS_JSON.fetch_or(lines.try_init().is_ok(), Ordering::Relaxed);
+            if lines.try_init().is_ok() {
+                set_form(LogFormat::Json);
+            }
             LogFilter(Box::new(move |filter| handle.reload(filter).is_ok()))
         }
     }
 }
 
-/// Says why the program ends, on stderr: as a line of the log where that is JSON, whose reader would stumble over plain text,
-/// and otherwise plainly. Where the filter holds back even errors it is said plainly.
+/// The log of this process is of this form, also where it was not begun: its last words are then too.
+pub fn set_form(format: LogFormat) {
+    IS_JSON.store(format == LogFormat::Json, Ordering::Relaxed);
+}
+
+/// Says why the program ends, on stderr: as a line of the log where that is JSON, whose reader would stumble over plain text, and
+/// otherwise plainly. Written here and not by the log, which may have ended, or hold back even errors.
 pub fn say_fatal(sentence: &str) {
-    if IS_JSON.load(Ordering::Relaxed) && tracing::enabled!(tracing::Level::ERROR) {
-        tracing::error!("{sentence}");
-    } else {
-        eprintln!("ackline: {sentence}");
-    }
+    let line = match IS_JSON.load(Ordering::Relaxed) {
+        true => json_line(sentence),
+        false => format!("ackline: {sentence}"),
+    };
+    // Whoever does not take it cannot be told.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// An error as the log has them.
+fn json_line(sentence: &str) -> String {
+    let mut timestamp = String::new();
+    // Writing to a string cannot fail.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut timestamp));
+    serde_json::json!({ "timestamp": timestamp, "level": "ERROR", "message": sentence }).to_string()
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn last_words_are_a_line_of_the_log() {
+        let line: serde_json::Value = serde_json::from_str(&json_line("no \"port\"\nis free")).unwrap();
+        assert_eq!(
+            (&line["level"], &line["message"]),
+            (&"ERROR".into(), &"no \"port\"\nis free".into())
+        );
+        let stamp = line["timestamp"].as_str().unwrap();
+        assert!(stamp.starts_with("20") && stamp.ends_with('Z'), "{stamp}");
+    }
 
     /// FAULTS 108: a filter under which this program would say nothing, without saying so, is refused with the level that was
     /// meant.
