@@ -2,24 +2,26 @@
 //!
 //! `cargo run --no-default-features --features client-udp --example minimal 127.0.0.1:7777 [TOKEN-FILE]`
 
+use std::net::ToSocketAddrs;
 use std::time::{Duration, Instant};
 
 use ackline::client::inbox::ClientEvent;
-use ackline::driver::settings::DriverSettings;
-use ackline::driver::{Driver, DriverEvent};
+use ackline::driver::{Driver, DriverEvent, settings::DriverSettings};
 use ackline::token::ConnectToken;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let relay = std::env::args().nth(1).unwrap_or("127.0.0.1:7777".into());
-    let mut settings = DriverSettings::new(vec![relay.parse()?]);
+    let unknown = |why| format!("relay {relay}: {why}; give HOST:PORT, as 127.0.0.1:7777");
+    let mut settings = DriverSettings::new(relay.to_socket_addrs().map_err(unknown)?.collect());
     if let Some(file) = std::env::args().nth(2) {
-        let token = ConnectToken::from_text(&std::fs::read_to_string(file)?)?;
-        settings.client = settings.client.with_token(&token);
+        let text = std::fs::read_to_string(&file).map_err(|why| why.to_string());
+        let token = text.and_then(|text| ConnectToken::from_text(&text).map_err(|why| why.to_string()));
+        let not_one = |why| format!("token file {file}: {why}; `ackline token mint` makes one");
+        settings = settings.with_token(&token.map_err(not_one)?);
     }
-    let begun = Instant::now();
+    let (begun, mut told) = (Instant::now(), 0);
     let now_us = || begun.elapsed().as_micros() as u64;
     let mut driver = Driver::new(settings, now_us())?;
-    let mut told = 0;
     loop {
         // A frame of the game: move datagrams, hear what happened, draw.
         driver.poll(now_us());
@@ -27,7 +29,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             match event {
                 DriverEvent::Session(relay) => println!("in a session with {relay}"),
                 DriverEvent::Client(ClientEvent::World(event)) => println!("it happened: {event:?}"),
-                DriverEvent::Failed(why) => println!("no session: {why:?}"), // Denied(Token): it wants a connect token.
+                DriverEvent::Failed(why) => println!("no session: {}; asked again", why.label()),
+                DriverEvent::WantsToken => println!("a token is wanted: `ackline token mint`"),
                 DriverEvent::Over(_) => return Ok(()),
                 _ => {}
             }
@@ -46,11 +49,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// Prints the number of entities and where the first one is.
 fn draw(driver: &Driver) {
     let client = driver.client();
-    let (Some(schema), Some(newest)) = (client.schema(), client.newest()) else {
-        return println!("nothing yet");
-    };
-    println!("tick {}: {} entities", newest.id, client.display().live());
-    if let Some((_, record, _)) = client.display().records().next()
+    println!("{} entities", client.display().live());
+    if let (Some(schema), Some((_, record, _))) = (client.schema(), client.display().records().next())
         && let Some(motion) = record.motion
     {
         let [x, y, z] = [0, 1, 2].map(|axis| schema.position[axis].metres(motion.position[axis]));

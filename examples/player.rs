@@ -1,11 +1,12 @@
 //! A player of the arena: runs in a circle, is drawn where its own inputs lead at once, and fires at the nearest walker once a second.
 //!
-//! `ackline demo` has an arena of its own; for this one: `ackline origin --scene arena --listen 127.0.0.1:7700`, a relay beside it, and
-//! `cargo run --no-default-features --features client-udp --example player 127.0.0.1:7777 [TOKEN-FILE]`
+//! It wants an origin, `ackline origin --scene arena --listen 127.0.0.1:7700` or the example `origin`; a relay beside it, `ackline
+//! relay --insecure --upstream 127.0.0.1:7700`; and `cargo run --no-default-features --features client-udp --example player
+//! 127.0.0.1:7777 [TOKEN-FILE]`.
 //!
 //! The bytes of inputs and the gait are the arena's (docs/SCENES.md). It knows no walls: where it runs into one it is corrected.
 
-use std::net::SocketAddr;
+use std::net::ToSocketAddrs;
 use std::time::{Duration, Instant};
 
 use ackline::client::owner::OwnerState;
@@ -21,6 +22,7 @@ use ackline::token::ConnectToken;
 /// Frames and inputs: 60 and 30 a second.
 const FRAME: Duration = Duration::from_micros(16_667);
 const INPUT_US: u64 = 33_332;
+const MINT: &str = "`ackline token mint` makes one, for one session";
 const SPEED_M_S: f64 = 6.0;
 const NIMBLE_M_S2: f64 = 40.0;
 
@@ -86,11 +88,11 @@ fn input(motion: [i8; 2], heading: f64, fire: bool) -> [u8; 7] {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let relay: SocketAddr = arguments.next().unwrap_or("127.0.0.1:7777".into()).parse()?;
-    let mut settings = DriverSettings::new(vec![relay]);
+    let relay = arguments.next().unwrap_or("127.0.0.1:7777".into());
+    let unknown = |why| format!("relay {relay}: {why}; give HOST:PORT, as 127.0.0.1:7777");
+    let mut settings = DriverSettings::new(relay.to_socket_addrs().map_err(unknown)?.collect());
     if let Some(file) = arguments.next() {
-        let token = ConnectToken::from_text(&std::fs::read_to_string(file)?)?;
-        settings.client = settings.client.with_token(&token);
+        settings = settings.with_token(&token(&file)?);
     }
     let begun = Instant::now();
     let now_us = || begun.elapsed().as_micros() as u64;
@@ -99,15 +101,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut prediction, mut owner_tick): (Option<Prediction<Ground>>, _) = (None, None);
     let mut pushed_us = 0;
     for frame in 1..=20 * 60_u32 {
-        driver.poll_with(now_us(), |client, _| playback.receive(client, now_us()));
+        driver.poll_playback(now_us(), &mut playback);
         while let Some(event) = driver.poll_event() {
             match event {
                 DriverEvent::Session(relay) => {
                     println!("in a session with {relay}");
-                    playback.adopt(driver.client(), now_us());
                     (prediction, owner_tick) = (None, None);
                 }
-                DriverEvent::Failed(why) => println!("no session: {why:?}"),
+                DriverEvent::Failed(why) => println!("no session: {}; it is asked again", why.label()),
+                // A game fetches one of its backend here, and gives it to `set_token`.
+                DriverEvent::WantsToken => println!("the next session wants a new connect token: {MINT}"),
                 DriverEvent::Over(_) => return Ok(()),
                 _ => {}
             }
@@ -123,6 +126,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             prediction.get_or_insert_with(new).correct(authority);
         }
         playback.frame(now_us());
+        // Inputs begin with the first state: what is sent before that nobody sees, and it would be played late.
         let Some(own) = &mut prediction else {
             std::thread::sleep(FRAME);
             continue;
@@ -159,6 +163,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     driver.leave(now_us());
     driver.poll(now_us());
     Ok(())
+}
+
+/// The connect token in a file.
+fn token(file: &str) -> Result<ConnectToken, String> {
+    let text = std::fs::read_to_string(file).map_err(|why| format!("token file {file}: {why}; {MINT}"))?;
+    ConnectToken::from_text(&text).map_err(|why| format!("token file {file}: {why}; {MINT}"))
 }
 
 /// The nearest walker in the picture that is somebody else, and the way to it.

@@ -8,7 +8,7 @@
 //! of playback, snapshots and datagrams that came, and entities in view; then how many entities were drawn in each mode, all
 //! frames of the second together.
 
-use std::net::SocketAddr;
+use std::net::ToSocketAddrs;
 use std::time::{Duration, Instant};
 
 use ackline::client::inbox::ClientEvent;
@@ -24,7 +24,8 @@ const FRAME: Duration = Duration::from_micros(16_667);
 /// What came and was drawn since the last line.
 #[derive(Default)]
 struct Second {
-    datagrams: u32,
+    /// Datagrams of the session until then.
+    datagrams: u64,
     /// Entities drawn by mode, of all frames together.
     poses: [u64; 5],
     /// Frames by the clock's mode: waiting, playing, frozen.
@@ -55,13 +56,14 @@ impl Second {
             ClockMode::Frozen => "frozen",
         };
         let newer = playback.statistics().snapshots_newer;
+        let datagrams = client.statistics().datagrams_received;
         println!(
             "{:6.1} s  {state}  {clock} ({waiting}/{playing}/{frozen} frames)  D {:5.1} ms  rate {:.3}  {:3} snapshots  {:4} datagrams  {:5} entities",
             at.as_secs_f64(),
             playback.delay_us().0 as f64 / 1_000.0,
             playback.rate(),
             newer.saturating_sub(self.snapshots),
-            self.datagrams,
+            datagrams.saturating_sub(self.datagrams),
             client.display().live(),
         );
         let [interpolated, extrapolated, resting, stale, missing] = self.poses;
@@ -70,9 +72,17 @@ impl Second {
         );
         *self = Second {
             snapshots: newer,
+            datagrams,
             ..Second::default()
         };
     }
+}
+
+/// The connect token in a file.
+fn token(file: &str) -> Result<ConnectToken, String> {
+    const MINT: &str = "`ackline token mint` makes one, for one session";
+    let text = std::fs::read_to_string(file).map_err(|why| format!("token file {file}: {why}; {MINT}"))?;
+    ConnectToken::from_text(&text).map_err(|why| format!("token file {file}: {why}; {MINT}"))
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -80,14 +90,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut settings, mut seconds) = (DriverSettings::new(Vec::new()), u64::MAX);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--seconds" => seconds = arguments.next().ok_or("--seconds needs a number")?.parse()?,
-            "--token" => {
-                let file = arguments.next().ok_or("--token needs a file")?;
-                let token = ConnectToken::from_text(&std::fs::read_to_string(file)?)?;
-                settings.client = settings.client.with_token(&token);
+            "--seconds" => {
+                let text = arguments.next().unwrap_or_default();
+                let no_number = |why| format!("--seconds {text}: {why}; give whole seconds, as 10");
+                seconds = text.parse().map_err(no_number)?;
             }
-            relay => settings.relays.push(relay.parse::<SocketAddr>()?),
+            "--token" => settings = settings.with_token(&token(&arguments.next().unwrap_or_default())?),
+            relay => {
+                let unknown = |why| format!("relay {relay}: {why}; give HOST:PORT, as 127.0.0.1:7777");
+                settings.relays.extend(relay.to_socket_addrs().map_err(unknown)?);
+            }
         }
+    }
+    if settings.relays.is_empty() {
+        return Err("no relay: give the HOST:PORT of one or more, as 127.0.0.1:7777".into());
     }
     let begun = Instant::now();
     let now_us = || begun.elapsed().as_micros() as u64;
@@ -95,18 +111,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut playback = Playback::new(PlaybackSettings::default());
     let mut second = Second::default();
     for frame in 1.. {
-        driver.poll_with(now_us(), |client, _| {
-            second.datagrams += 1;
-            playback.receive(client, now_us());
-        });
+        driver.poll_playback(now_us(), &mut playback);
+        while playback.poll_due().is_some() {}
         while let Some(event) = driver.poll_event() {
             match event {
                 DriverEvent::Client(ClientEvent::World(_)) => continue,
-                // Its view may be whole already: the driver shows no other.
-                DriverEvent::Session(_) => {
-                    playback.adopt(driver.client(), now_us());
-                    second.snapshots = playback.statistics().snapshots_newer;
-                }
+                DriverEvent::Session(_) => second.datagrams = 0,
                 DriverEvent::Over(_) => return Ok(()),
                 _ => {}
             }

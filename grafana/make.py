@@ -601,8 +601,8 @@ CLIENTS = ("clients", "Clients", "What do players get: loss, round trip, time to
         lines("Staleness by tier, p99", "s",
               [("histogram_quantile(0.99, sum by (le, tier) (rate(ackline_staleness_seconds_bucket{@}[R])))",
                 "tier {{tier}}")],
-              "Time between two records of an entity that changed, in views, by rate tier; one snapshot in sixteen is "
-              "looked at. Clients that share whole-world bodies are not in it.",
+              "When a record of an entity in a view is sent, the time since the client last had all of it, by rate tier; one "
+              "snapshot in sixteen is looked at. Clients that share whole-world bodies are not in it.",
               "A tier above its period: the budget cuts it. Raise budget_bytes_per_s or narrow views.",
               rising(0.5, 2)),
         lines("Entities in a view", "short", quantiles("ackline_view_members", 0.5, 0.9, 0.99),

@@ -35,7 +35,7 @@ impl Backoff {
         self.state ^= self.state >> 7;
         self.state ^= self.state << 17;
         let length_us = self.next_us;
-        self.next_us = (length_us * 2).min(self.most_us);
+        self.next_us = length_us.saturating_mul(2).min(self.most_us);
         length_us - self.state % (length_us / 2 + 1)
     }
 }

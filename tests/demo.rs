@@ -10,6 +10,7 @@ use ackline::node::origin::{OriginHandle, OriginSettings, OriginSource};
 use ackline::node::relay::RelayHandle;
 use ackline::node::secret::SecretText;
 use ackline::node::settings::RelaySettings;
+use ackline::state::coding::Coding;
 
 fn plan(trace: &str, link: ImpairmentSettings) -> Plan {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -17,11 +18,14 @@ fn plan(trace: &str, link: ImpairmentSettings) -> Plan {
         .join(trace);
     Plan {
         command: "test".to_owned(),
-        target: Target::Local(OriginSource::Trace {
-            path,
-            repeat: true,
-            speed: 1.0,
-        }),
+        target: Target::Local(
+            OriginSource::Trace {
+                path,
+                repeat: true,
+                speed: 1.0,
+            },
+            Coding::Standard,
+        ),
         clients: 8,
         seconds: 2.0,
         ramp_per_s: None,
@@ -104,7 +108,7 @@ fn clients_that_come_and_go_disturb_nobody() {
 #[test]
 fn faults_44_an_origin_that_comes_back_leaves_nothing_unchecked() {
     let mut plan = plan("rl_2016_3v3_800.jsonl.zst", ImpairmentSettings::default());
-    let Target::Local(source) = plan.target.clone() else {
+    let Target::Local(source, _) = plan.target.clone() else {
         return;
     };
     let begin = |listen: SocketAddr| {

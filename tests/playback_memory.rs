@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use ackline::client::display::Absence;
 use ackline::client::playback::settings::{PlaybackSettings, PositionBlend};
 use ackline::client::playback::stage::Playback;
+use ackline::state::coding::Coding;
 use ackline::state::entity::Entity;
 use ackline::state::record::{Motion, Record};
 use ackline::state::rotation::Rotation;
@@ -28,6 +29,7 @@ const T: u64 = 16_667;
 
 fn schema() -> Schema {
     Schema {
+        coding: Coding::Plain,
         name: "memory".into(),
         version: 1,
         tick_period_us: 16_667,

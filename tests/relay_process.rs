@@ -1,7 +1,7 @@
 //! The relay as a process: signals. An origin and clients live in the test.
 #![cfg(feature = "node")]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -58,6 +58,20 @@ impl Relay {
             .expect("the relay says where it listens");
         // Nobody reads on; a full pipe must not stop the relay.
         std::thread::spawn(move || lines.for_each(drop));
+        Relay { process, data }
+    }
+
+    /// One whose log goes to `log`, which says nothing to this test.
+    fn start_logging_to(log: Stdio, origin: &OriginHandle) -> Relay {
+        let data = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let process = Command::new(env!("CARGO_BIN_EXE_ackline"))
+            .args(["relay", "--listen", &data.to_string(), "--admin", "127.0.0.1:0"])
+            .args(["--shards", "1", "--drain-deadline-s", "5"])
+            .args(["--upstream", &origin.addr().to_string()])
+            .env_remove("ACKLINE_CONFIG")
+            .stderr(log)
+            .spawn()
+            .unwrap();
         Relay { process, data }
     }
 
@@ -166,6 +180,35 @@ fn threats_96_sigterm_tells_clients_and_ends_with_success() {
         watcher.client.state() == SessionState::Closed(Ending::Relay(CloseReason::Draining))
     });
     assert_eq!(relay.end().code(), Some(0));
+}
+
+/// SPEC OPS4, THREATS 39: a log that cannot be written costs nobody the game: not a full disk, not a reader that has died, not
+/// one that stands still.
+#[test]
+fn ops4_a_log_that_cannot_be_written_stops_nothing() {
+    let origin = origin();
+    let full_disk = || Stdio::from(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let (_still, mut full_pipe) = std::io::pipe().unwrap();
+    // As much as a pipe takes.
+    full_pipe.write_all(&[b'\n'; 1 << 16]).unwrap();
+    for log in [full_disk(), Stdio::from(writer), Stdio::from(full_pipe)] {
+        let mut relay = Relay::start_logging_to(log, &origin);
+        let mut watcher = Watcher::new(relay.data);
+        watcher.run_until("snapshots come", |watcher| watcher.client.newest().is_some());
+        for _ in 0..30 {
+            relay.signal("-HUP");
+            watcher.run_for(Duration::from_millis(10));
+        }
+        let before = watcher.datagrams;
+        watcher.run_until("snapshots come on", |watcher| watcher.datagrams > before + 3);
+        relay.signal("-TERM");
+        watcher.run_until("the relay says goodbye", |watcher| {
+            watcher.client.state() == SessionState::Closed(Ending::Relay(CloseReason::Draining))
+        });
+        assert_eq!(relay.end().code(), Some(0));
+    }
 }
 
 /// FAULTS 41, THREATS 84, 99: a relay that stood still, and is given thirty ticks at once, goes on with the newest and not

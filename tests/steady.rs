@@ -12,6 +12,7 @@ use ackline::client::prediction::{Authority, Continuity, Prediction, Rules};
 use ackline::delta::quote::{Quote, Sight, Target};
 use ackline::origin::lag::{LagCheck, LagSettings, Shooter};
 use ackline::origin::publisher::Publisher;
+use ackline::state::coding::Coding;
 use ackline::state::entity::Entity;
 use ackline::state::sample::{Sample, WorldSample};
 use ackline::state::schema::{Axis, Class, Rate, Schema};
@@ -104,6 +105,7 @@ fn tick(now_us: u64) -> WorldSample {
 #[test]
 fn ply8_the_check_of_a_shot_asks_for_no_memory() {
     let schema = Schema {
+        coding: Coding::Plain,
         name: "steady".into(),
         version: 1,
         tick_period_us: TICK_US as u32,

@@ -93,6 +93,22 @@ fn a_scene_that_cannot_be_is_refused_once_and_as_usage() {
             &["--loop: a scene has no end"],
         );
         refused(
+            &[command, "--tables", "/nowhere/tables"],
+            &["--tables /nowhere/tables: it cannot be read"],
+        );
+        refused(
+            &[
+                command,
+                "--tables",
+                concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
+            ],
+            &[
+                "--tables ",
+                "it holds more than digits",
+                "a file made by ackline trace tune",
+            ],
+        );
+        refused(
             &[command, "--speed", "2"],
             &["--speed: a scene runs in real time"],
         );

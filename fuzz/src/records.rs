@@ -4,6 +4,7 @@ use ackline::delta::decode::{self, Change, DecodeError, Entry};
 use ackline::delta::encode;
 use ackline::delta::layout::Layout;
 use ackline::limits::{EXTRA_FIELDS_MAX, TIER_MAX};
+use ackline::state::coding::{Coding, Lengths};
 use ackline::state::entity::{Departure, Entity};
 use ackline::state::record::{Motion, Record};
 use ackline::state::rotation::{Rotation, highest_part};
@@ -11,6 +12,7 @@ use ackline::state::schema::{Axis, Class, ExtraField, RATE_HIGHEST, Rate, Schema
 use ackline::state::slots::Slot;
 use ackline::wire::bits::BitWriter;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::tape::Tape;
 
@@ -76,6 +78,11 @@ pub fn schema(tape: &mut Tape<'_>) -> Schema {
             })
             .collect(),
         classes: vec![class(true); 1 + tape.below(3) as usize],
+        coding: match tape.below(3) {
+            0 => Coding::Plain,
+            1 => Coding::Standard,
+            _ => Coding::Own(Arc::new(Lengths::flat())),
+        },
     };
     schema.check().expect("records::schema makes legal schemas");
     schema
@@ -229,7 +236,7 @@ pub fn encode(layout: &Layout, table: &Table, entries: &[Entry], server_us: u64)
     let mut writer = BitWriter::new(&mut buffer);
     let mut previous = None;
     for Entry { slot, change } in entries {
-        encode::gap(previous, *slot, &mut writer);
+        encode::Gaps::new(layout).put(previous, *slot, &mut writer);
         let start = writer.bits();
         match change {
             Change::Update(now) => encode::entry(layout, table.get(slot), now, server_us, &mut writer),
@@ -239,9 +246,9 @@ pub fn encode(layout: &Layout, table: &Table, entries: &[Entry], server_us: u64)
                 at_us,
                 reason,
             } => {
-                encode::remove(*departure, *at_us, *reason, server_us, &mut writer);
+                encode::remove(layout, *departure, *at_us, *reason, server_us, &mut writer);
             }
-            Change::Awake => encode::awake(&mut writer),
+            Change::Awake => encode::awake(layout, &mut writer),
         }
         assert!(writer.bits() - start <= encode::ENTRY_BITS_MAX as usize);
         previous = Some(*slot);

@@ -20,6 +20,7 @@ use ackline::state::update::{Despawn, Event, ExtraUpdate, Observation, Spawn, Ti
 use ackline::state::world::World;
 
 use super::tape::Tape;
+use ackline::state::coding::Coding;
 use ackline::wire::version::Versions;
 
 /// The tick period of the stage's world.
@@ -38,6 +39,7 @@ pub fn path(port: u16) -> Path {
 /// The stage's schema: velocity, extra fields, resting.
 pub fn stage_schema(version: u16) -> Schema {
     Schema {
+        coding: Coding::Plain,
         name: "stage".into(),
         version,
         tick_period_us: 50_000,

@@ -32,14 +32,15 @@ use crate::node::origin::OriginSource;
 use crate::node::random::random;
 use crate::node::secret::{SecretText, shown_line};
 use crate::node::tls::UpstreamTrust;
+use crate::state::coding::Coding;
 use crate::state::view::{Scope, View};
 
 /// Whose relay is loaded.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant)] // There is one in a run.
 pub enum Target {
-    /// An origin and a relay of this process.
-    Local(OriginSource),
+    /// An origin and a relay of this process: what it publishes, and how its records become bits.
+    Local(OriginSource, Coding),
     /// One that runs already.
     Remote {
         /// Where clients connect.
@@ -177,7 +178,7 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
         .threads
         .unwrap_or_else(|| threads_for(plan.clients))
         .min(plan.clients);
-    let is_local = matches!(plan.target, Target::Local(_));
+    let is_local = matches!(plan.target, Target::Local(..));
     let host = preflight::check(plan.clients as u64, threads as u64, is_local);
     if let Some(fault) = host.faults.first() {
         bail!("{fault}");

@@ -28,6 +28,7 @@ use crate::node::tls::UpstreamTrust;
 use crate::relay::admission::Limits;
 #[cfg(feature = "scenes")]
 use crate::scenes::{SceneKind, arena::BOTS_DEFAULT};
+use crate::state::coding::Coding;
 use crate::state::view::View;
 use crate::token::TokenKeys;
 
@@ -59,7 +60,7 @@ impl Stage {
         let worst_us = [&plan.down, &plan.up].map(|link| link.delay_us + link.jitter_us + link.hold_us);
         let log = TruthLog::new(TRUTH_US + 2 * worst_us.into_iter().sum::<u64>());
         match &plan.target {
-            Target::Local(origin) => Stage::set_local(origin, plan, log),
+            Target::Local(origin, coding) => Stage::set_local((origin, coding), plan, log),
             Target::Remote {
                 relay,
                 minter,
@@ -90,11 +91,16 @@ impl Stage {
         }
     }
 
-    fn set_local(origin: &OriginSource, plan: &Plan, log: Arc<TruthLog>) -> anyhow::Result<Stage> {
+    fn set_local(
+        (origin, coding): (&OriginSource, &Coding),
+        plan: &Plan,
+        log: Arc<TruthLog>,
+    ) -> anyhow::Result<Stage> {
         // The relay must not miss the first tick, and the clients must not miss the relay.
         let origin = OriginHandle::start(OriginSettings {
             wait_for_subscriber: true,
             view: plan.view.or(own_view(origin)),
+            coding: coding.clone(),
             ..OriginSettings::loopback(origin.clone())
         })?;
         let tap = origin.truth().cloned().context("the origin keeps no truth")?;
@@ -252,7 +258,7 @@ impl Stage {
 /// What clients are to be given to see, where that is known.
 pub(super) fn view_of(plan: &Plan) -> Option<View> {
     match plan.target {
-        Target::Local(_) => Some(plan.view.unwrap_or(View::WHOLE)),
+        Target::Local(..) => Some(plan.view.unwrap_or(View::WHOLE)),
         Target::Remote { .. } => plan.view,
     }
 }
@@ -260,9 +266,9 @@ pub(super) fn view_of(plan: &Plan) -> Option<View> {
 /// What an origin of this process publishes, in a word.
 pub(super) fn scene_of(target: &Target) -> Option<String> {
     match target {
-        Target::Local(OriginSource::Trace { path, .. }) => Some(path.display().to_string()),
+        Target::Local(OriginSource::Trace { path, .. }, _) => Some(path.display().to_string()),
         #[cfg(feature = "scenes")]
-        Target::Local(OriginSource::Scene { kind, .. }) => Some(kind.to_string()),
+        Target::Local(OriginSource::Scene { kind, .. }, _) => Some(kind.to_string()),
         Target::Remote { .. } => None,
     }
 }
@@ -271,13 +277,13 @@ pub(super) fn scene_of(target: &Target) -> Option<String> {
 #[cfg(feature = "scenes")]
 pub(super) fn arena_of(target: &Target) -> Option<ArenaMap> {
     match target {
-        Target::Local(OriginSource::Scene { kind, settings }) => {
+        Target::Local(OriginSource::Scene { kind, settings }, _) => {
             (*kind == SceneKind::Arena).then_some(ArenaMap {
                 bots: settings.entities.unwrap_or(BOTS_DEFAULT),
                 seed: settings.seed,
             })
         }
-        Target::Local(OriginSource::Trace { .. }) | Target::Remote { .. } => None,
+        Target::Local(OriginSource::Trace { .. }, _) | Target::Remote { .. } => None,
     }
 }
 

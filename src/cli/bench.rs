@@ -126,12 +126,12 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     };
     check_files(load.report.as_deref(), load.page.as_deref())?;
     match &target {
-        Target::Remote { truth: None, .. } => eprintln!(
+        Target::Remote { truth: None, .. } => complain!(
             "no --truth: packets, latencies and sessions are measured, but what clients see is not compared with the origin"
         ),
         Target::Remote {
             truth: Some(truth), ..
-        } if !run::is_recording(truth) => eprintln!(
+        } if !run::is_recording(truth) => complain!(
             "waiting for the truth at {truth}, at most {} s",
             BEGIN_WITHIN.as_secs()
         ),
@@ -215,12 +215,12 @@ pub(super) fn local(mut source: SourceArgs, seed: u64) -> Result<Target, UsageEr
     }
     source.check()?;
     source.repeat = source.trace.is_some();
-    source.source(seed).map(Target::Local)
+    Ok(Target::Local(source.source(seed)?, source.coding()?))
 }
 
 fn is_given(source: &SourceArgs) -> bool {
     let scene = source.scene.is_some() || source.entities.is_some() || source.hz.is_some();
-    scene || source.trace.is_some() || source.repeat || source.speed.is_some()
+    scene || source.trace.is_some() || source.repeat || source.speed.is_some() || source.tables.is_some()
 }
 
 fn resolve(relay: &str) -> Result<SocketAddr, UsageError> {
@@ -260,7 +260,7 @@ pub(super) fn follow(load: &LoadFlags, plan: &Plan) -> anyhow::Result<Report> {
         let mut report = report?;
         attacks.append(&mut report.attacks);
         if let Some(done) = attacks.last() {
-            eprintln!("  {}: {}", done.outcome(), done.observed);
+            complain!("  {}: {}", done.outcome(), done.observed);
         }
         // A run that failed for another reason is the one to be seen.
         let keep = last.as_ref().is_none_or(|last: &Report| last.verdict.ok);
@@ -281,7 +281,7 @@ fn follow_one(plan: &Plan) -> anyhow::Result<Report> {
 
 fn headline(plan: &Plan) -> String {
     let whose = match &plan.target {
-        Target::Local(_) => "an origin and a relay of this process".to_owned(),
+        Target::Local(..) => "an origin and a relay of this process".to_owned(),
         Target::Remote { relay, .. } => format!("the relay at {relay}"),
     };
     let links = if plan.down == plan.up {
@@ -305,7 +305,7 @@ pub(super) fn conclude(report: &Report, file: Option<&Path>, html: Option<&Path>
     let summary = summary(report);
     match file {
         Some(file) if is_output(file) => {
-            eprint!("{summary}");
+            complain!("{}", summary.trim_end_matches('\n'));
             say!("{}", report.to_json()?.trim_end());
         }
         Some(file) => {
@@ -408,8 +408,8 @@ impl Progress {
         if !self.headline.is_empty() {
             let headline = core::mem::take(&mut self.headline);
             match &self.bar {
-                Some(bar) => bar.suspend(|| eprintln!("{headline}")),
-                None => eprintln!("{headline}"),
+                Some(bar) => bar.suspend(|| complain!("{headline}")),
+                None => complain!("{headline}"),
             }
         }
         let passed = glance.seconds - self.last.seconds;
@@ -437,7 +437,7 @@ impl Progress {
                 bar.set_position((100.0 * glance.seconds / glance.of_seconds) as u64);
                 bar.set_message(text);
             }
-            None => eprintln!("  {text}"),
+            None => complain!("  {text}"),
         }
         self.last = *glance;
     }

@@ -48,6 +48,6 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
     let warnings = super::relay::readers(&settings).into_iter();
     warnings
         .chain(settings.places.beaten())
-        .for_each(|sentence| eprintln!("ackline: {sentence}"));
+        .for_each(|sentence| complain!("ackline: {sentence}"));
     Ok(Outcome::Success)
 }

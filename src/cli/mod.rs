@@ -15,6 +15,11 @@ macro_rules! say {
     ($($part:tt)*) => { $crate::cli::print_line(format_args!($($part)*)) };
 }
 
+/// Prints a line to standard error; where nobody reads it, or the disk is full, it is lost and nothing else.
+macro_rules! complain {
+    ($($part:tt)*) => { $crate::cli::complain_line(format_args!($($part)*)) };
+}
+
 pub mod bench;
 pub mod check;
 pub mod demo;
@@ -83,11 +88,16 @@ fn print_line(line: std::fmt::Arguments<'_>) {
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{line}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            eprintln!("ackline: standard output cannot be written to: {error}");
+            complain!("ackline: standard output cannot be written to: {error}");
             std::process::exit(1);
         }
         _ => {}
     }
+}
+
+fn complain_line(line: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Parses the command line and runs the subcommand.
@@ -100,7 +110,7 @@ pub fn main() -> ExitCode {
         Ok(parsed) => parsed.command,
         Err(error) => match usage::sentence(&error) {
             Some(sentence) => {
-                eprintln!("ackline: {sentence}");
+                complain!("ackline: {sentence}");
                 return ExitCode::from(2);
             }
             // Help and version, which are no errors, end so too.
@@ -111,7 +121,7 @@ pub fn main() -> ExitCode {
     if !matches!(command, Command::Relay(_) | Command::Origin(_)) {
         variables::strange()
             .iter()
-            .for_each(|text| eprintln!("ackline: {text}"));
+            .for_each(|text| complain!("ackline: {text}"));
     }
     let outcome = match command {
         Command::Demo(args) => demo::run(args),
@@ -154,6 +164,7 @@ fn flag_of(refused: &SourceError) -> &'static str {
     match refused {
         SourceError::Trace(_) => "--trace ",
         SourceError::Speed(_) => "--speed: ",
+        SourceError::Schema(_) => "",
         #[cfg(feature = "scenes")]
         SourceError::Scene(SceneError::Unknown { .. }) => "--scene: ",
         #[cfg(feature = "scenes")]

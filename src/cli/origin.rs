@@ -1,7 +1,8 @@
 //! `ackline origin`: publishes a recording or a simulated scene.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Outcome, UsageError};
@@ -11,9 +12,11 @@ use crate::node::origin::{OriginHandle, OriginSettings, OriginSource};
 use crate::node::secret::SecretText;
 use crate::node::settings::LogFormat;
 use crate::node::signals::{Signal, Signals};
-use crate::node::small_file;
+use crate::node::small_file::{self, Pipes};
 use crate::node::source::SPEEDS;
 use crate::node::tls::OriginIdentity;
+use crate::node::tuning;
+use crate::state::coding::Coding;
 use crate::state::view::View;
 
 /// Ticks of a scene a second unless told otherwise: what two cores carry to some hundred clients.
@@ -29,6 +32,7 @@ Examples:
   ackline origin --scene cubes --entities 200 --hz 60
   ackline origin --scene crowd --entities 20000
   ackline origin --trace match.jsonl.zst --loop --view radius:30,35
+  ackline origin --trace match.jsonl.zst --tables standard
   ackline origin --trace match.jsonl.zst --speed 2 --listen 0.0.0.0:7700";
 
 /// Flags that say what an origin publishes; `demo` takes them too.
@@ -49,6 +53,10 @@ pub struct SourceArgs {
     /// Entities of the scene, in an arena bots [default: the scene's own: 901 cubes, 64 bots, 5000 on foot]
     #[arg(long, value_name = "N", value_parser = any_whole)]
     pub entities: Option<usize>,
+    /// How records become bits: plain, which every client reads, or in prefix codes that make packets smaller and that clients
+    /// of protocol 3 read: standard, or a FILE of tables made by ackline trace tune [default: plain]
+    #[arg(long, value_name = "plain|standard|FILE")]
+    pub tables: Option<String>,
     /// Ticks of the scene a second [default: 20]
     #[arg(long, value_name = "H", value_parser = any_real)]
     pub hz: Option<f64>,
@@ -68,6 +76,25 @@ impl SourceArgs {
                 speed: self.speed.unwrap_or(1.0),
             }),
             None => self.simulated(seed),
+        }
+    }
+
+    /// How records are to become bits.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds no tables.
+    pub fn coding(&self) -> Result<Coding, UsageError> {
+        match self.tables.as_deref() {
+            None | Some("plain") => Ok(Coding::Plain),
+            Some("standard") => Ok(Coding::Standard),
+            Some(file) => {
+                let refused = |fault: String| UsageError(format!("--tables {file}: {fault}"));
+                let kind = "plain, standard, or a file made by ackline trace tune";
+                let text = small_file::read_text(Path::new(file), kind, Pipes::Awaited).map_err(refused)?;
+                let lengths =
+                    tuning::from_text(&text).map_err(|fault| refused(format!("{fault}: give {kind}")))?;
+                Ok(Coding::Own(Arc::new(lengths)))
+            }
         }
     }
 
@@ -218,6 +245,7 @@ fn exposure(listen: SocketAddr, token: Option<&SecretText>, is_tls: bool) -> Vec
 /// A refused source ([`UsageError`]), or an address or thread that cannot be had.
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let source = args.source.source(args.seed)?;
+    let coding = args.source.coding()?;
     let identity = match (&args.tls_cert_file, &args.tls_key_file) {
         (Some(certificate), Some(key)) => Some(
             OriginIdentity::load(certificate, key)
@@ -243,6 +271,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let settings = OriginSettings {
         listen: args.listen,
         source,
+        coding,
         token: args.token.unwrap_or_default(),
         identity,
         wait_for_subscriber: args.wait_for_subscriber,

@@ -63,7 +63,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
     if args.print_config {
         super::variables::strange()
             .iter()
-            .for_each(|text| eprintln!("ackline: {text}"));
+            .for_each(|text| complain!("ackline: {text}"));
         say!("{}", settings.to_toml()?.trim_end());
         return Ok(Outcome::Success);
     }
@@ -288,12 +288,16 @@ fn drain(
     relay.drain();
     while !relay.is_empty() {
         supervisor.turn(monotonic_us(), relay.turns(), &relay.sentence());
-        if signals.next(GLANCE) == Some(Signal::End) {
-            tracing::warn!(
-                sessions = relay.usage().sessions,
-                "ended at once by a second signal"
-            );
-            return Ok(Outcome::Failed);
+        match signals.next(GLANCE) {
+            Some(Signal::End) => {
+                tracing::warn!(
+                    sessions = relay.usage().sessions,
+                    "ended at once by a second signal"
+                );
+                return Ok(Outcome::Failed);
+            }
+            Some(Signal::Reload) => tracing::warn!("SIGHUP: nothing is read again while the relay ends"),
+            None => {}
         }
         if begun.elapsed() >= deadline {
             tracing::warn!(sessions = relay.usage().sessions, "the drain's deadline is over");

@@ -117,7 +117,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         What::Key(key) => {
             say!("{}", TokenKey::new(number(&key)?, random()?).to_line());
             if is_open_to_others(&std::io::stdout()) {
-                eprintln!(
+                complain!(
                     "ackline: other users of this host can read the file that this goes to, and it is secret: chmod 600 it"
                 );
             }

@@ -184,7 +184,7 @@ pub fn health(args: HealthArgs) -> anyhow::Result<Outcome> {
     match admin.get(path) {
         Ok(answer) if answer.status == 200 => Ok(Outcome::Success),
         Ok(answer) => {
-            eprintln!(
+            complain!(
                 "ackline: {}{path}: status {}: {}",
                 admin.addr,
                 answer.status,
@@ -193,7 +193,7 @@ pub fn health(args: HealthArgs) -> anyhow::Result<Outcome> {
             Ok(Outcome::Failed)
         }
         Err(error) => {
-            eprintln!("ackline: {}{path}: no answer: {error:#}", admin.addr);
+            complain!("ackline: {}{path}: no answer: {error:#}", admin.addr);
             Ok(Outcome::Failed)
         }
     }

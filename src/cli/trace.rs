@@ -2,13 +2,17 @@
 
 use std::path::PathBuf;
 
+mod tune;
+
 use super::{Outcome, UsageError};
 use crate::trace::info::TraceInfo;
 
 const EXAMPLES: &str = "\
 Examples:
   ackline trace info match.jsonl.zst
-  ackline trace info match.jsonl.zst --json";
+  ackline trace info match.jsonl.zst --json
+  ackline trace tune match.jsonl.zst other.jsonl.zst --out tables.txt
+  ackline trace tune *.jsonl.zst --each-by-the-others";
 
 /// Flags.
 #[derive(clap::Args, Debug)]
@@ -30,6 +34,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Prefix codes that fit how things move in recordings, and what they save
+    #[command(after_help = EXAMPLES)]
+    Tune(tune::Args),
 }
 
 /// Runs it.
@@ -37,7 +44,10 @@ enum Command {
 /// # Errors
 /// A refused file, as a [`UsageError`].
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
-    let Command::Info { file, json } = args.command;
+    let (file, json) = match args.command {
+        Command::Info { file, json } => (file, json),
+        Command::Tune(args) => return tune::run(args),
+    };
     let info = TraceInfo::load(file).map_err(|error| UsageError(error.to_string()))?;
     if json {
         say!("{}", serde_json::to_string_pretty(&info)?);

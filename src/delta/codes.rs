@@ -246,6 +246,13 @@ pub(super) fn put_age(delta_us: u64, tick_us: u32, writer: &mut BitWriter<'_>) {
         return writer.put(0, 1);
     }
     writer.put(1, 1);
+    put_positive_age(delta_us, tick_us, writer);
+}
+
+/// Writes an age that is not 0.
+#[inline]
+#[allow(clippy::arithmetic_side_effects, clippy::cast_possible_truncation)]
+pub(super) fn put_positive_age(delta_us: u64, tick_us: u32, writer: &mut BitWriter<'_>) {
     let ticks = ticks(delta_us, tick_us).min(u64::from(FAR_TICKS)) as u32;
     TICKS.put(ticks, writer);
     if ticks == FAR_TICKS {
@@ -264,6 +271,13 @@ pub(super) fn take_age(tick_us: u32, reader: &mut BitReader<'_>) -> Result<u64, 
     if !reader.take_bit()? {
         return Ok(0);
     }
+    take_positive_age(tick_us, reader)
+}
+
+/// Reads what [`put_positive_age`] writes.
+#[inline]
+#[allow(clippy::cast_possible_truncation)]
+pub(super) fn take_positive_age(tick_us: u32, reader: &mut BitReader<'_>) -> Result<u64, ReadError> {
     let whole = TICKS.take(reader)?;
     if whole == FAR_TICKS {
         let delta_us = take_time(reader)?;

@@ -11,6 +11,7 @@
     clippy::arithmetic_side_effects
 )]
 
+use super::codebook;
 use super::codes::{self, GAP, ID, LIFE};
 use super::encode::{ROTATION_CODE, TIER_BITS, WIDE_CODE};
 use super::layout::{Layout, RateLayout};
@@ -22,10 +23,14 @@ use crate::state::rotation::Rotation;
 use crate::state::slots::Slot;
 use crate::wire::bits::BitReader;
 
+mod tuned;
+
 pub use super::refusal::DecodeError;
 
 /// Fewest bits of an entry with its gap: a gap of one bit, kind, age and an empty mask of two bits.
 const ENTRY_BITS_MIN: usize = 5;
+/// The same of a tuned schema: a gap of one bit, a head of one.
+const TUNED_BITS_MIN: usize = 2;
 
 /// What an entry does to its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +166,11 @@ impl<'a> Body<'a> {
         count: usize,
         server_us: u64,
     ) -> Result<Body<'a>, DecodeError> {
-        if count > bytes.len().saturating_mul(8) / ENTRY_BITS_MIN {
+        let least = match layout.book {
+            Some(_) => TUNED_BITS_MIN,
+            None => ENTRY_BITS_MIN,
+        };
+        if count > bytes.len().saturating_mul(8).checked_div(least).unwrap_or(0) {
             return Err(DecodeError::CountRange);
         }
         let bits = BitReader::new(bytes);
@@ -186,7 +195,11 @@ impl<'a> Body<'a> {
             return Ok(None);
         }
         self.left = self.left.saturating_sub(1);
-        let place = self.lowest.saturating_add(GAP.take(&mut self.reader.bits)?);
+        let gap = match &self.reader.layout.book {
+            Some(book) => book.take_number(codebook::GAP, &mut self.reader.bits)?,
+            None => GAP.take(&mut self.reader.bits)?,
+        };
+        let place = self.lowest.saturating_add(gap);
         let slot = Slot::try_from(place).map_err(|_| DecodeError::SlotRange)?;
         if usize::from(slot) >= SLOTS_MAX {
             return Err(DecodeError::SlotRange);
@@ -213,18 +226,16 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn delta(&mut self, base: Option<RecordRef<'_>>) -> Result<Delta, DecodeError> {
+        if let Some(book) = &self.layout.book {
+            return self.tuned(book, base);
+        }
         if !self.bits.take_bit()? {
             return self.update(base.ok_or(DecodeError::NoSuchMember)?, 0b001);
         }
         if !self.bits.take_bit()? {
             let base = base.ok_or(DecodeError::NoSuchMember)?;
-            let flags = self.bits.take(3)?;
-            // Nothing changed needs no entry; motion alone is the shorter kind.
-            return if flags <= 0b001 {
-                Err(DecodeError::NotCanonical)
-            } else {
-                self.update(base, flags)
-            };
+            let flags = self.flags()?;
+            return self.update(base, flags);
         }
         if !self.bits.take_bit()? {
             return self.complete(base);
@@ -233,6 +244,14 @@ impl Reader<'_> {
             return self.removed();
         }
         base.map(|_| Delta::Awake).ok_or(DecodeError::NoSuchMember)
+    }
+
+    /// The flags of a general entry. Nothing changed needs no entry; motion alone is the shorter kind.
+    fn flags(&mut self) -> Result<u32, DecodeError> {
+        match self.bits.take(3)? {
+            0 | 1 => Err(DecodeError::NotCanonical),
+            flags => Ok(flags),
+        }
     }
 
     fn removed(&mut self) -> Result<Delta, DecodeError> {
@@ -253,12 +272,22 @@ impl Reader<'_> {
 
     /// An update; flags: bit 0 motion observed, bit 1 rest toggled, bit 2 extras changed.
     fn update(&mut self, base: RecordRef<'_>, flags: u32) -> Result<Delta, DecodeError> {
-        let mut motion = match base.motion {
+        let motion = match base.motion {
             _ if flags & 0b001 == 0 => None,
             Some(base) => Some(self.masked_motion(base)?),
             None if flags & 0b010 != 0 => return Err(DecodeError::NotCanonical),
             None => Some(self.complete_motion()?),
         };
+        self.rest_of_update(base, flags, motion)
+    }
+
+    /// What an update says behind its observation, if it has one.
+    fn rest_of_update(
+        &mut self,
+        base: RecordRef<'_>,
+        flags: u32,
+        mut motion: Option<Motion>,
+    ) -> Result<Delta, DecodeError> {
         if flags & 0b010 != 0 {
             let last = motion.or(base.motion.copied()).ok_or(DecodeError::NoMotion)?;
             motion = Some(Motion {
@@ -434,6 +463,16 @@ impl Reader<'_> {
 
     fn position(&mut self, base: &Motion, observed_us: u64) -> Result<[u32; 3], DecodeError> {
         let residuals = codes::take_triple(WIDE_CODE, &mut self.bits)?;
+        self.position_of(base, observed_us, residuals)
+    }
+
+    /// The position whose residuals these are.
+    fn position_of(
+        &self,
+        base: &Motion,
+        observed_us: u64,
+        residuals: [u32; 3],
+    ) -> Result<[u32; 3], DecodeError> {
         let mut position = predicted(self.layout, base, observed_us);
         for ((q, residual), axis) in position.iter_mut().zip(residuals).zip(&self.layout.position) {
             *q = at_most(
@@ -459,7 +498,17 @@ impl Reader<'_> {
             };
         }
         let differences = codes::take_triple(ROTATION_CODE, &mut self.bits)?;
-        let mut rotation = base;
+        self.rotation_of(base, base, differences)
+    }
+
+    /// The rotation whose parts differ so from those of `seen`, and which is not the baseline's.
+    fn rotation_of(
+        &self,
+        base: Rotation,
+        seen: Rotation,
+        differences: [u32; 3],
+    ) -> Result<Rotation, DecodeError> {
+        let mut rotation = seen;
         for (part, difference) in rotation.parts.iter_mut().zip(differences) {
             *part = self.part(i32::from(*part).wrapping_add(codes::unzigzag(difference)))?;
         }
@@ -471,16 +520,7 @@ impl Reader<'_> {
     }
 
     fn rate(&mut self, base: [i32; 3], rate: RateLayout) -> Result<[i32; 3], DecodeError> {
-        let differences = codes::take_triple(WIDE_CODE, &mut self.bits)?;
-        let mut values = base;
-        for (value, difference) in values.iter_mut().zip(differences) {
-            *value = within(value.wrapping_add(codes::unzigzag(difference)), rate)?;
-        }
-        if values == base {
-            Err(DecodeError::NotCanonical)
-        } else {
-            Ok(values)
-        }
+        rate_of(base, rate, codes::take_triple(WIDE_CODE, &mut self.bits)?)
     }
 
     /// Adds the differences of the set fields, modulo 2^bits; a difference of zero is refused.
@@ -498,6 +538,19 @@ impl Reader<'_> {
             *value = value.wrapping_add(difference) & u32::MAX.checked_shr(unused).unwrap_or(0);
         }
         Ok(())
+    }
+}
+
+/// The rate that differs so from the baseline's.
+fn rate_of(base: [i32; 3], rate: RateLayout, differences: [u32; 3]) -> Result<[i32; 3], DecodeError> {
+    let mut values = base;
+    for (value, difference) in values.iter_mut().zip(differences) {
+        *value = within(value.wrapping_add(codes::unzigzag(difference)), rate)?;
+    }
+    if values == base {
+        Err(DecodeError::NotCanonical)
+    } else {
+        Ok(values)
     }
 }
 

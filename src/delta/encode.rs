@@ -3,9 +3,13 @@
 //! The encoder is given what the relay's world checked; it asserts and never fails. A caller leaves room for
 //! [`ENTRY_BITS_MAX`] bits and the gap before an entry.
 
+use std::sync::Arc;
+
+use super::codebook::{self, Codebook, Codes};
 use super::codes::{self, AGE_BITS_MAX, CLASS_BITS_MAX, GAP, ID, LIFE, TIME_BITS_MAX};
 use super::layout::{Layout, RateLayout};
 use super::prediction::predicted;
+use super::tuned;
 use crate::limits::{EXTRA_FIELDS_MAX, SLOTS_MAX, TIER_MAX};
 use crate::state::entity::Departure;
 use crate::state::record::{Motion, Record};
@@ -35,7 +39,7 @@ const MASKED_MOTION_BITS_MAX: u32 = AGE_BITS_MAX + 4 + 101 + 1 + 52 + 2 * 62;
 #[allow(clippy::cast_possible_truncation)]
 const EXTRAS_BITS_MAX: u32 = EXTRA_FIELDS_MAX as u32 * 33;
 /// Kind, id, generation, class, tier, birth, segment, its beginning, motion, extras.
-const COMPLETE_BITS_MAX: u32 = 3
+const COMPLETE_BITS_MAX: u32 = codebook::HEAD_BITS_MAX
     + 3 * CLASS_BITS_MAX
     + 8
     + TIER_BITS
@@ -48,8 +52,10 @@ const COMPLETE_BITS_MAX: u32 = 3
 /// Most bits of one entry under any schema, without the gap before it.
 pub const ENTRY_BITS_MAX: u32 = COMPLETE_BITS_MAX;
 /// Most bits of a gap.
-pub const GAP_BITS_MAX: u32 = 18;
+pub const GAP_BITS_MAX: u32 = codebook::GAP_BITS_MAX;
 
+const _: () = assert!(GAP_BITS_MAX >= 18, "a plain gap");
+const _: () = assert!(tuned::MOTION_BITS_MAX + EXTRAS_BITS_MAX <= ENTRY_BITS_MAX);
 const _: () = assert!(2 + 3 + MASKED_MOTION_BITS_MAX + EXTRAS_BITS_MAX <= ENTRY_BITS_MAX);
 const _: () = assert!(2 + 3 + COMPLETE_MOTION_BITS_MAX + EXTRAS_BITS_MAX <= ENTRY_BITS_MAX);
 
@@ -64,24 +70,17 @@ pub fn entry(
     server_us: u64,
     writer: &mut BitWriter<'_>,
 ) {
-    let Some(base) = base.filter(|base| continues(base, now)) else {
-        return complete(layout, now, server_us, writer);
-    };
     debug_assert!(
         layout.holds(now, server_us),
         "a record outside its schema: {now:?}"
     );
-    let (observed, toggled) = match (&base.motion, &now.motion) {
-        (Some(base), Some(now)) => (
-            Motion {
-                at_rest: base.at_rest,
-                ..*now
-            } != *base,
-            base.at_rest != now.at_rest,
-        ),
-        (_, now) => (now.is_some(), false),
+    if let Some(book) = &layout.book {
+        return tuned::entry(&**book, layout, base, now, server_us, writer);
+    }
+    let Some(base) = continued(base, now) else {
+        return complete(layout, now, server_us, writer);
     };
-    let extras = base.extras != now.extras;
+    let (observed, toggled, extras) = changes(base, now);
     match (observed, toggled, extras) {
         (true, false, false) => writer.put(MOTION.0, MOTION.1),
         (false, false, false) => return complete(layout, now, server_us, writer),
@@ -99,6 +98,28 @@ pub fn entry(
     if extras {
         extra_differences(layout, &base.extras, &now.extras, writer);
     }
+}
+
+/// What an update tells: a new observation, the rest flag toggled, extra fields changed.
+#[inline]
+pub(super) fn changes(base: &Record, now: &Record) -> (bool, bool, bool) {
+    let (observed, toggled) = match (&base.motion, &now.motion) {
+        (Some(base), Some(now)) => (
+            Motion {
+                at_rest: base.at_rest,
+                ..*now
+            } != *base,
+            base.at_rest != now.at_rest,
+        ),
+        (_, now) => (now.is_some(), false),
+    };
+    (observed, toggled, base.extras != now.extras)
+}
+
+/// The baseline's record, where an update may build on it.
+#[inline]
+pub(super) fn continued<'a>(base: Option<&'a Record>, now: &Record) -> Option<&'a Record> {
+    base.filter(|base| continues(base, now))
 }
 
 /// True where an update may build on `base`: the same life, the same segment, no step back in time.
@@ -120,7 +141,15 @@ pub fn complete(layout: &Layout, now: &Record, server_us: u64, writer: &mut BitW
         layout.holds(now, server_us),
         "a record outside its schema: {now:?}"
     );
+    if let Some(book) = &layout.book {
+        return tuned::complete(&**book, layout, now, server_us, writer);
+    }
     writer.put(COMPLETE.0, COMPLETE.1);
+    complete_rest(layout, now, server_us, writer);
+}
+
+/// Writes a whole record behind its kind.
+pub(super) fn complete_rest(layout: &Layout, now: &Record, server_us: u64, writer: &mut BitWriter<'_>) {
     ID.put(now.entity.id, writer);
     LIFE.put(now.entity.generation, writer);
     writer.put(u32::from(now.class) | u32::from(now.tier) << 8, 8 + TIER_BITS);
@@ -139,8 +168,30 @@ pub fn complete(layout: &Layout, now: &Record, server_us: u64, writer: &mut BitW
 }
 
 /// Writes that a member of the baseline is no longer one. Only a destroyed entity has a time and a reason.
-pub fn remove(departure: Departure, at_us: u64, reason: u8, server_us: u64, writer: &mut BitWriter<'_>) {
-    writer.put(REMOVE.0 | u32::from(departure as u8) << REMOVE.1, REMOVE.1 + 2);
+pub fn remove(
+    layout: &Layout,
+    departure: Departure,
+    at_us: u64,
+    reason: u8,
+    server_us: u64,
+    writer: &mut BitWriter<'_>,
+) {
+    if let Some(book) = &layout.book {
+        return tuned::remove(&**book, departure, at_us, reason, server_us, writer);
+    }
+    writer.put(REMOVE.0, REMOVE.1);
+    remove_rest(departure, at_us, reason, server_us, writer);
+}
+
+/// Writes a departure behind its kind.
+pub(super) fn remove_rest(
+    departure: Departure,
+    at_us: u64,
+    reason: u8,
+    server_us: u64,
+    writer: &mut BitWriter<'_>,
+) {
+    writer.put(u32::from(departure as u8), 2);
     if departure == Departure::Destroyed {
         codes::put_time(before(server_us, at_us), writer);
         writer.put(u32::from(reason), 8);
@@ -148,21 +199,55 @@ pub fn remove(departure: Departure, at_us: u64, reason: u8, server_us: u64, writ
 }
 
 /// Writes that a resting member has moved, without saying how (SPEC ENT9).
-pub fn awake(writer: &mut BitWriter<'_>) {
-    writer.put(AWAKE.0, AWAKE.1);
+pub fn awake(layout: &Layout, writer: &mut BitWriter<'_>) {
+    match &layout.book {
+        Some(book) => book.put_head(tuned::AWAKE, writer),
+        None => writer.put(AWAKE.0, AWAKE.1),
+    }
 }
 
-/// Writes the distance from the previous slot of the body; slots rise.
-#[inline]
-pub fn gap(previous: Option<Slot>, slot: Slot, writer: &mut BitWriter<'_>) {
-    GAP.put(distance(previous, slot), writer);
-}
+/// The codes of the gaps between the slots of a body, which rise.
+#[derive(Clone, Debug, Default)]
+pub struct Gaps(Option<Arc<Codebook>>);
 
-/// Bits [`gap`] writes, 1 to [`GAP_BITS_MAX`].
-#[inline]
-#[must_use]
-pub fn gap_bits(previous: Option<Slot>, slot: Slot) -> u32 {
-    GAP.bits(distance(previous, slot))
+impl Gaps {
+    /// The gaps of a schema.
+    #[must_use]
+    pub fn new(layout: &Layout) -> Gaps {
+        Gaps(layout.book.clone())
+    }
+
+    /// Writes the distance from the previous slot.
+    #[inline]
+    pub fn put(&self, previous: Option<Slot>, slot: Slot, writer: &mut BitWriter<'_>) {
+        let distance = distance(previous, slot);
+        match &self.0 {
+            Some(book) => book.put_number(codebook::GAP, distance, writer),
+            None => GAP.put(distance, writer),
+        }
+    }
+
+    /// Bits that [`put`](Gaps::put) writes, 1 to [`GAP_BITS_MAX`].
+    #[inline]
+    #[must_use]
+    pub fn bits(&self, previous: Option<Slot>, slot: Slot) -> u32 {
+        let distance = distance(previous, slot);
+        match &self.0 {
+            Some(book) => book.number_bits(codebook::GAP, distance),
+            None => GAP.bits(distance),
+        }
+    }
+
+    /// Most bits that [`put`](Gaps::put) writes before `slot`, whatever slot is before it.
+    #[inline]
+    #[must_use]
+    pub fn bits_most(&self, slot: Slot) -> u32 {
+        let distance = distance(None, slot);
+        match &self.0 {
+            Some(book) => book.gap_bits_most(distance),
+            None => GAP.bits(distance),
+        }
+    }
 }
 
 #[inline]
@@ -177,7 +262,7 @@ fn distance(previous: Option<Slot>, slot: Slot) -> u32 {
 
 /// How long `at_us` lies before the frame.
 #[inline]
-fn before(server_us: u64, at_us: u64) -> u64 {
+pub(super) fn before(server_us: u64, at_us: u64) -> u64 {
     debug_assert!(
         at_us <= server_us,
         "a time {at_us} us after its frame {server_us} us"
@@ -185,7 +270,7 @@ fn before(server_us: u64, at_us: u64) -> u64 {
     server_us.saturating_sub(at_us)
 }
 
-fn complete_motion(layout: &Layout, now: &Motion, server_us: u64, writer: &mut BitWriter<'_>) {
+pub(super) fn complete_motion(layout: &Layout, now: &Motion, server_us: u64, writer: &mut BitWriter<'_>) {
     codes::put_age(before(server_us, now.observed_us), layout.tick_period_us, writer);
     for (axis, q) in layout.position.iter().zip(now.position) {
         writer.put(q, axis.bits);
@@ -265,13 +350,13 @@ fn rotation_difference(layout: &Layout, base: &Motion, now: &Motion, writer: &mu
     }
 }
 
-fn rate_difference(base: [i32; 3], now: [i32; 3]) -> [u32; 3] {
+pub(super) fn rate_difference(base: [i32; 3], now: [i32; 3]) -> [u32; 3] {
     let ([a, b, c], [d, e, f]) = (now, base);
     [a.wrapping_sub(d), b.wrapping_sub(e), c.wrapping_sub(f)].map(codes::zigzag)
 }
 
 /// One bit a field, set where the value differs, then the differences modulo 2^bits.
-fn extra_differences(
+pub(super) fn extra_differences(
     layout: &Layout,
     base: &[u32; EXTRA_FIELDS_MAX],
     now: &[u32; EXTRA_FIELDS_MAX],

@@ -3,6 +3,9 @@
 //! Invariant: made from a schema that passed [`Schema::check`]. Floats are used once, here; encoding and
 //! decoding use integers only (SPEC ID7).
 
+use std::sync::Arc;
+
+use super::codebook::Codebook;
 use super::prediction::scale;
 use crate::limits::EXTRA_FIELDS_MAX;
 use crate::state::record::Record;
@@ -30,6 +33,8 @@ pub struct Layout {
     pub(super) extra_fields: u32,
     /// Number of classes.
     pub(super) classes: usize,
+    /// The prefix codes of a tuned schema.
+    pub(super) book: Option<Arc<Codebook>>,
 }
 
 /// One position axis.
@@ -87,6 +92,7 @@ impl Layout {
             extra_bits,
             extra_fields: u32::try_from(schema.extras.len()).unwrap_or(0),
             classes: schema.classes.len(),
+            book: Codebook::of(&schema.coding),
         }
     }
 

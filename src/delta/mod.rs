@@ -19,10 +19,14 @@ pub mod layout;
 pub mod message;
 pub mod quote;
 pub mod schema;
+pub mod tune;
 
+mod codebook;
 mod codes;
 mod prediction;
 mod refusal;
+mod standard;
+mod tuned;
 
 #[cfg(test)]
 mod tests;

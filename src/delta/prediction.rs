@@ -5,6 +5,7 @@
 
 use super::layout::Layout;
 use crate::state::record::Motion;
+use crate::state::rotation::Rotation;
 
 /// The most units of 64 us a prediction reaches: 1.05 s. Beyond it the guess is worth nothing.
 const UNITS_MAX: u64 = (1 << 14) - 1;
@@ -46,10 +47,39 @@ pub(super) fn predicted(layout: &Layout, base: &Motion, observed_us: u64) -> [u3
     position
 }
 
+/// The parts of a baseline's rotation as those of a rotation whose component `largest` is left out: what the difference is taken
+/// from. The component that was left out is the rest to length 1, in the same steps; all change their sign where the one that
+/// is left out now was negative.
+#[inline]
+pub(super) fn seen_from(base: Rotation, largest: u8, highest_part: u16) -> [u16; 3] {
+    if base.largest == largest {
+        return base.parts;
+    }
+    let half = i64::from(highest_part / 2);
+    let steps = base.parts.map(|part| i64::from(part) - half);
+    let squares: i64 = steps.iter().map(|step| step * step).sum();
+    // One over the root of two is `half` steps, so 1 is the root of twice its square.
+    let rest = (2 * half * half - squares).max(0).isqrt();
+    let mut kept = steps.into_iter();
+    let all: [i64; 4] = core::array::from_fn(|index| match index == usize::from(base.largest) {
+        true => rest,
+        false => kept.next().unwrap_or(0),
+    });
+    let left_out = all.get(usize::from(largest)).copied().unwrap_or(0);
+    let sign = if left_out < 0 { -1 } else { 1 };
+    let mut parts = [0; 3];
+    let seen = (0..4)
+        .zip(all)
+        .filter(|(index, _)| *index != usize::from(largest));
+    for (part, (_, step)) in parts.iter_mut().zip(seen) {
+        *part = u16::try_from((sign * step).clamp(-half, half) + half).unwrap_or(0);
+    }
+    parts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::rotation::Rotation;
     use crate::state::schema::tests::full_schema;
     use crate::state::schema::{RATE_HIGHEST, RATE_RATIO_MAX, Schema};
 
@@ -67,6 +97,40 @@ mod tests {
             i128::from(moved(-highest, units, scale)),
             ((1i128 << 28) - product) >> 28
         );
+    }
+
+    /// A rotation seen from another component is the same rotation, to a step or two.
+    #[test]
+    fn a_rotation_seen_from_another_component_is_the_same() {
+        let turned = [
+            [0.1, 0.2, 0.3, 0.93],
+            [0.6, -0.55, 0.4, 0.42],
+            [-0.5, 0.5, 0.5, -0.5],
+            [0.0, 0.0, 1.0, 0.0],
+        ];
+        for bits in [5u8, 9, 15] {
+            let highest = crate::state::rotation::highest_part(bits);
+            for quaternion in turned {
+                let base = Rotation::from_quaternion(quaternion, bits).expect("a rotation");
+                for largest in 0..4 {
+                    let parts = seen_from(base, largest, highest);
+                    assert!(parts.iter().all(|part| *part <= highest));
+                    if largest == base.largest {
+                        assert_eq!(parts, base.parts);
+                        continue;
+                    }
+                    // What is left out now was the larger in truth only where the two are near; there it is the same.
+                    let near = quaternion[usize::from(largest)].abs() > 0.49;
+                    let seen = Rotation { largest, parts }.quaternion(bits);
+                    let was = base.quaternion(bits);
+                    let dot: f64 = seen.iter().zip(was).map(|(a, b)| a * b).sum();
+                    assert!(
+                        !near || dot.abs() > 1.0 - 3.0 / f64::from(highest),
+                        "{quaternion:?} {largest} {dot}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]

@@ -10,13 +10,20 @@
     clippy::panic
 )]
 
+use std::sync::Arc;
+
 use crate::limits::{EXTRA_FIELDS_MAX, SCHEMA_BYTES_MAX};
+use crate::state::coding::{Coding, LENGTHS, Lengths};
 use crate::state::schema::{Axis, Class, ExtraField, Rate, Schema, SchemaError};
 use crate::wire::bytes::{ByteReader, ByteWriter, ReadError};
 
 const ON_CHANGE: u8 = 1;
 const VELOCITY: u8 = 2;
 const ANGULAR: u8 = 4;
+const TUNED: u8 = 8;
+/// Which table set a tuned schema has.
+const STANDARD: u8 = 1;
+const OWN: u8 = 255;
 
 /// Why bytes are no schema.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -47,7 +54,8 @@ pub fn encode(schema: &Schema) -> Result<Vec<u8>, SchemaError> {
     bytes.put_u8(
         flag(schema.on_change, ON_CHANGE)
             | flag(schema.velocity.is_some(), VELOCITY)
-            | flag(schema.angular.is_some(), ANGULAR),
+            | flag(schema.angular.is_some(), ANGULAR)
+            | flag(schema.coding != Coding::Plain, TUNED),
     );
     for axis in &schema.position {
         put_number(axis.min, &mut bytes)?;
@@ -69,6 +77,16 @@ pub fn encode(schema: &Schema) -> Result<Vec<u8>, SchemaError> {
     for class in &schema.classes {
         bytes.put_text(&class.name);
         bytes.put_u8(u8::from(class.query_critical));
+    }
+    match &schema.coding {
+        Coding::Plain => {}
+        Coding::Standard => bytes.put_u8(STANDARD),
+        Coding::Own(lengths) => {
+            bytes.put_u8(OWN);
+            for pair in lengths.as_array().chunks(2) {
+                bytes.put_u8(pair.iter().rev().fold(0, |byte, length| byte << 4 | length));
+            }
+        }
     }
     if bytes.len() > SCHEMA_BYTES_MAX {
         return Err(SchemaError::Malformed(format!(
@@ -103,7 +121,7 @@ pub fn decode(bytes: &[u8]) -> Result<Schema, SchemaDecodeError> {
     let version = reader.u16()?;
     let tick_period_us = reader.u32()?;
     let flags = reader.u8()?;
-    if flags & !(ON_CHANGE | VELOCITY | ANGULAR) != 0 {
+    if flags & !(ON_CHANGE | VELOCITY | ANGULAR | TUNED) != 0 {
         return Err(ReadError::OutOfRange.into());
     }
     let position = [
@@ -135,8 +153,13 @@ pub fn decode(bytes: &[u8]) -> Result<Schema, SchemaDecodeError> {
             query_critical: take_flag(&mut reader)?,
         });
     }
+    let coding = match flags & TUNED {
+        0 => Coding::Plain,
+        _ => take_coding(&mut reader)?,
+    };
     reader.end()?;
     let schema = Schema {
+        coding,
         name,
         version,
         tick_period_us,
@@ -150,6 +173,22 @@ pub fn decode(bytes: &[u8]) -> Result<Schema, SchemaDecodeError> {
     };
     schema.check()?;
     Ok(schema)
+}
+
+fn take_coding(reader: &mut ByteReader<'_>) -> Result<Coding, SchemaDecodeError> {
+    match reader.u8()? {
+        STANDARD => Ok(Coding::Standard),
+        OWN => {
+            let mut lengths = [0; LENGTHS];
+            let packed = reader.bytes(LENGTHS / 2)?;
+            let nibbles = packed.iter().flat_map(|byte| [byte & 15, byte >> 4]);
+            lengths.iter_mut().zip(nibbles).for_each(|(to, from)| *to = from);
+            let lengths = Lengths::new(lengths);
+            let lengths = lengths.map_err(|error| SchemaError::Malformed(error.to_string()))?;
+            Ok(Coding::Own(Arc::new(lengths)))
+        }
+        _ => Err(ReadError::OutOfRange.into()),
+    }
 }
 
 fn take_axis(reader: &mut ByteReader<'_>) -> Result<Axis, ReadError> {
@@ -195,3 +234,5 @@ pub fn hash(bytes: &[u8]) -> u64 {
         (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3)
     })
 }
+
+const _: () = assert!(LENGTHS.is_multiple_of(2), "lengths come in pairs");

@@ -51,19 +51,31 @@ pub(super) struct Line {
     socket_us: u64,
     /// Since when nothing was heard.
     pub(super) quiet_us: u64,
+    /// A pause of the game's was taken off the silence; that is done once until it is heard again.
+    is_excused: bool,
+    /// The number of the token it asks with, until something came of that.
+    token: Option<u32>,
     /// Of sockets that are gone.
     past: PlainCounts,
 }
 
 impl Line {
     /// Begins to ask `relay` for a session.
-    pub(super) fn open(relay: SocketAddr, settings: ClientSettings, nonce: ClientNonce, now_us: u64) -> Line {
+    pub(super) fn open(
+        relay: SocketAddr,
+        settings: ClientSettings,
+        nonce: ClientNonce,
+        token: u32,
+        now_us: u64,
+    ) -> Line {
         Line {
             relay,
             client: Client::new(settings, nonce, now_us),
             socket: PlainSocket::connect(relay).ok(),
             socket_us: now_us,
             quiet_us: now_us,
+            is_excused: false,
+            token: Some(token),
             past: PlainCounts::default(),
         }
     }
@@ -76,6 +88,20 @@ impl Line {
     /// True when the relay has let the client in and nobody has left.
     pub(super) fn is_connected(&self) -> bool {
         self.client.state() == SessionState::Connected
+    }
+
+    /// The number of the token it asked with, once.
+    pub(super) fn take_token(&mut self) -> Option<u32> {
+        self.token.take()
+    }
+
+    /// The game stood still until now: what was not heard meanwhile is no silence, which is counted from `floor_us` on. A game
+    /// that never polls in time is excused once, until the relay is heard again.
+    pub(super) fn excuse(&mut self, floor_us: u64) {
+        if !self.is_excused {
+            self.is_excused = true;
+            self.quiet_us = self.quiet_us.max(floor_us);
+        }
     }
 
     /// Takes what has arrived; true when anything of it was this session's.
@@ -97,6 +123,7 @@ impl Line {
             let received = self.client.receive(now_us, datagram);
             if is_sign_of_life(received) {
                 (heard, self.quiet_us) = (true, now_us);
+                self.is_excused = false;
             }
             watch(&self.client, received);
         }

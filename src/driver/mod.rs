@@ -1,8 +1,12 @@
 //! A driver for a game that does not want to own a socket: it gets a session, keeps it, and gets another.
 //!
-//! > Call [`Driver::poll`] once a frame with the time of a clock that never runs backwards, in microseconds; it never blocks.
-//! > Draw what [`Driver::client`] shows, give it inputs with [`Driver::push_input`], fetch [`Driver::poll_event`] until it is
-//! > empty. No threads, no crate beside those of the client.
+//! > Call one of three polls once a frame with the time of a clock that never runs backwards, in microseconds; none blocks. Draw
+//! > what [`Driver::client`] shows, give it inputs with [`Driver::push_input`], fetch [`Driver::poll_event`] until it is empty. No
+//! > threads, no crate beside those of the client.
+//!
+//! [`Driver::poll`] moves datagrams, for who draws the newest state. [`Driver::poll_playback`] does that and all that a
+//! [`Playback`](crate::client::playback::stage::Playback) is to be told. [`Driver::poll_with`] lets the game look at the client
+//! after each datagram, for a history of its own.
 //!
 //! ```text
 //!            begins                     silent, closed, draining            lets in, view whole
@@ -26,7 +30,7 @@
 //! is silent or says so, and is replaced within that time.
 //!
 //! **Names.** Resolving a name may block, so it is the game's: give what it found to [`Driver::set_relays`], again after each
-//! [`DriverEvent::Failed`] (FAULTS 82). A token serves once: give a fresh one to [`Driver::set_token`] when a session began.
+//! [`DriverEvent::Failed`] (FAULTS 82). A token serves once: [`DriverEvent::WantsToken`] says when another is due.
 
 #![deny(
     clippy::indexing_slicing,
@@ -42,16 +46,20 @@ use crate::backoff::Backoff;
 use crate::client::camera::CameraError;
 use crate::client::inbox::{ClientEvent, Ending};
 use crate::client::inputs::InputError;
-use crate::client::session::{Client, Received, SessionState};
+use crate::client::session::{Client, Received};
 use crate::limits::RELAYS_MAX;
 use crate::net::plain::{PlainCounts, random};
-use crate::wire::payload::CloseReason;
+use crate::token::ConnectToken;
 use line::{Buffers, Line};
 use settings::DriverSettings;
+use tokens::Tokens;
 use told::Told;
 
+mod judging;
 mod line;
+mod picture;
 pub mod settings;
+mod tokens;
 mod told;
 
 #[cfg(test)]
@@ -72,6 +80,9 @@ pub enum DriverEvent {
     Heard,
     /// The session shown goes on from a new socket.
     Rebound,
+    /// The token was spent by a session, or refused, or another session is to be asked for and there is none that is good: give one with
+    /// [`Driver::set_token`]. With a spent token no session is asked for.
+    WantsToken,
     /// Something of the session shown.
     Client(ClientEvent),
     /// The end: the game left, or the session was taken over elsewhere.
@@ -108,9 +119,8 @@ pub struct Driver {
     /// The shown session has been told of as such.
     told: bool,
     is_silent: bool,
-    /// A pause of the game's was taken off the silence, which is done once.
-    is_excused: bool,
     next: Option<Line>,
+    tokens: Tokens,
     /// When another session may be asked for.
     ask_us: u64,
     backoff: Backoff,
@@ -121,11 +131,10 @@ pub struct Driver {
     /// The relay replaced the shown session by the next one, which is this driver's too.
     is_own_doing: bool,
     counts: DriverCounts,
+    /// Sessions that the playback of [`Driver::poll_playback`] was told of.
+    adopted: u64,
     past: PlainCounts,
 }
-
-/// Silences after which a next session is given up where there is no other.
-const SILENCES_OF_THE_LAST: u64 = 4;
 
 impl Driver {
     /// A driver that begins to ask for a session. An unreachable relay is no error: it is asked again.
@@ -140,14 +149,15 @@ impl Driver {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         };
         let client = settings.of_attempt();
+        let tokens = Tokens::new(!client.token.is_empty(), now_us);
         let mut driver = Driver {
-            shown: Line::open(relay, client, random()?, now_us),
+            shown: Line::open(relay, client, random()?, tokens.number(), now_us),
+            tokens,
             backoff: Backoff::new(settings.backoff_us, u64::from_le_bytes(random()?)),
             settings,
             relay: 0,
             told: false,
             is_silent: false,
-            is_excused: false,
             next: None,
             ask_us: now_us,
             told_events: Told::default(),
@@ -156,6 +166,7 @@ impl Driver {
             over: false,
             is_own_doing: false,
             counts: DriverCounts::default(),
+            adopted: 0,
             past: PlainCounts::default(),
         };
         driver.counts.attempts = 1;
@@ -174,13 +185,11 @@ impl Driver {
         let now_us = now_us.max(self.now_us);
         let paused = now_us - self.now_us >= self.settings.silence_us / 2;
         self.now_us = now_us;
-        if paused && !self.is_excused {
-            let most_us = self.settings.silence_us / 2;
-            let floor_us = now_us.saturating_sub(most_us);
+        if paused {
+            let floor_us = now_us.saturating_sub(self.settings.silence_us / 2);
             for line in [Some(&mut self.shown), self.next.as_mut()].into_iter().flatten() {
-                line.quiet_us = line.quiet_us.max(floor_us);
+                line.excuse(floor_us);
             }
-            self.is_excused = true;
         }
         let heard = self.shown.receive(now_us, &mut self.buffers, &mut watch);
         if let Some(next) = &mut self.next {
@@ -196,191 +205,6 @@ impl Driver {
         if let Some(next) = &mut self.next {
             next.transmit(now_us, &mut self.buffers);
         }
-    }
-
-    fn judge_shown(&mut self, now_us: u64, heard: bool) {
-        self.is_excused &= !heard;
-        if heard && self.is_silent {
-            self.is_silent = false;
-            self.tell(DriverEvent::Heard);
-            // One that is connected already goes on and is shown: where players have numbers the relay has replaced this one by it.
-            if self.shown.is_connected()
-                && let Some(next) = self.next.take_if(|next| !next.is_connected())
-            {
-                self.counts.spared += 1;
-                self.past.add(&next.leave(now_us, &mut self.buffers));
-            }
-        }
-        match self.shown.client.state() {
-            SessionState::Closed(ending) => self.shown_ended(now_us, ending),
-            SessionState::Connected => {
-                if !self.told {
-                    self.told = true;
-                    self.backoff.reset();
-                    self.counts.sessions += 1;
-                    self.tell(DriverEvent::Session(self.shown.relay));
-                }
-                self.judge_silence(now_us);
-            }
-            _ => {}
-        }
-    }
-
-    fn judge_silence(&mut self, now_us: u64) {
-        let silence_us = self.settings.silence_us;
-        if !self.is_quiet(&self.shown, now_us) {
-            return;
-        }
-        if !self.is_silent {
-            self.is_silent = true;
-            self.counts.silences += 1;
-            self.ask_after_pause(now_us);
-            self.tell(DriverEvent::Silent);
-        }
-        if now_us.saturating_sub(self.shown.socket_us()) >= silence_us {
-            self.rebind_shown(now_us);
-        }
-        self.ask(now_us);
-    }
-
-    /// The shown session is over: unless that is the end, another is asked for, of the next relay where this one wants no
-    /// more of it.
-    fn shown_ended(&mut self, now_us: u64, ending: Ending) {
-        self.tell_lost_inputs();
-        while let Some(event) = self.shown.client.poll_event() {
-            self.tell(DriverEvent::Client(event));
-        }
-        let is_replaced = ending == Ending::Relay(CloseReason::Replaced);
-        self.is_own_doing |= is_replaced && self.next.as_ref().is_some_and(Line::is_connected);
-        if ending == Ending::Left || (is_replaced && !self.is_own_doing) {
-            self.over = true;
-            self.tell(DriverEvent::Over(ending));
-            return;
-        }
-        if !self.is_silent {
-            self.is_silent = true;
-            if !self.told {
-                self.failed(ending);
-            }
-            if is_elsewhere(ending) {
-                self.turn_from(self.shown.relay);
-            }
-            self.ask_after_pause(now_us);
-        }
-        self.ask(now_us);
-    }
-
-    fn judge_next(&mut self, now_us: u64) {
-        let Some(next) = &self.next else { return };
-        if let SessionState::Closed(ending) = next.client.state() {
-            let relay = next.relay;
-            if let Some(next) = self.next.take() {
-                self.past.add(&next.counts());
-            }
-            self.failed(ending);
-            if is_elsewhere(ending) {
-                self.turn_from(relay);
-            }
-            self.ask_after_pause(now_us);
-        } else if next.is_connected() && self.may_show(next, now_us) {
-            self.show_next(now_us);
-        } else if next.is_connected() && self.is_given_up(next, now_us) {
-            // Its relay died while the view was being completed: waiting for the end of its idle time would cost most of a minute.
-            if let Some(next) = self.next.take() {
-                self.past.add(&next.leave(now_us, &mut self.buffers));
-            }
-            self.failed(Ending::Silent);
-            self.ask_after_pause(now_us);
-        }
-    }
-
-    /// True when the next session is not worth waiting for: it is silent, for longer where the shown one is over, and with it the
-    /// token that the next one spent.
-    fn is_given_up(&self, next: &Line, now_us: u64) -> bool {
-        let patience = if self.shown.is_connected() {
-            1
-        } else {
-            SILENCES_OF_THE_LAST
-        };
-        now_us.saturating_sub(next.quiet_us) >= self.settings.silence_us * patience
-    }
-
-    /// True when nothing came of a session for the time that counts as silence.
-    fn is_quiet(&self, line: &Line, now_us: u64) -> bool {
-        now_us.saturating_sub(line.quiet_us) >= self.settings.silence_us
-    }
-
-    /// True when the other session has as much to show as the old one, or was waited for long enough.
-    fn may_show(&self, next: &Line, now_us: u64) -> bool {
-        if self.shown.client.display().live() == 0 {
-            return true;
-        }
-        let statistics = next.client.statistics();
-        let waited_us = now_us.saturating_sub(statistics.connected_us.unwrap_or(now_us));
-        statistics.view_complete_us.is_some()
-            || (next.client.display().live() > 0 && waited_us >= self.settings.keep_display_us)
-    }
-
-    fn show_next(&mut self, now_us: u64) {
-        let Some(next) = self.next.take() else { return };
-        while let Some(event) = self.shown.client.poll_event() {
-            self.tell(DriverEvent::Client(event));
-        }
-        self.tell_lost_inputs();
-        let old = core::mem::replace(&mut self.shown, next);
-        self.past.add(&old.leave(now_us, &mut self.buffers));
-        (self.is_silent, self.is_own_doing) = (false, false);
-        self.told = true;
-        self.backoff.reset();
-        self.counts.sessions += 1;
-        self.tell(DriverEvent::Session(self.shown.relay));
-    }
-
-    /// The inputs of the session shown that are not acknowledged go with it.
-    fn tell_lost_inputs(&mut self) {
-        if let Some((first, count)) = self.shown.client.forget_inputs() {
-            self.tell(DriverEvent::Client(ClientEvent::InputsLost { first, count }));
-        }
-    }
-
-    /// Asks for another session, where none is asked for and the pause is over.
-    fn ask(&mut self, now_us: u64) {
-        if self.next.is_some() || now_us < self.ask_us {
-            return;
-        }
-        let relay = self.settings.relays.get(self.relay).copied();
-        let (Some(relay), Ok(nonce)) = (relay, random()) else {
-            self.ask_after_pause(now_us);
-            return;
-        };
-        let client = self.settings.of_attempt();
-        self.next = Some(Line::open(relay, client, nonce, now_us));
-        self.counts.attempts += 1;
-        self.tell(DriverEvent::Asking(relay));
-    }
-
-    fn ask_after_pause(&mut self, now_us: u64) {
-        self.ask_us = now_us.saturating_add(self.backoff.next_us());
-    }
-
-    /// Another relay than this one is asked next, where there is one.
-    fn turn_from(&mut self, relay: SocketAddr) {
-        let known = self.settings.relays.len();
-        if known > 1 && self.settings.relays.get(self.relay) == Some(&relay) {
-            self.relay = (self.relay + 1) % known;
-            self.counts.redirects += 1;
-        }
-    }
-
-    fn failed(&mut self, ending: Ending) {
-        self.counts.failed += 1;
-        self.tell(DriverEvent::Failed(ending));
-    }
-
-    fn rebind_shown(&mut self, now_us: u64) {
-        self.shown.rebind(now_us);
-        self.counts.rebinds += 1;
-        self.tell(DriverEvent::Rebound);
     }
 
     /// The network changed, as the system told the game: sockets are made anew at once, without waiting for silence.
@@ -402,10 +226,16 @@ impl Driver {
         self.relay = 0;
     }
 
-    /// The token and its key for sessions asked for from now on.
-    pub fn set_token(&mut self, token: Vec<u8>, token_key: [u8; 32]) {
-        self.settings.client.token = token;
-        self.settings.client.token_key = token_key;
+    /// The token and its key for sessions asked for from now on: see [`DriverEvent::WantsToken`]. The relays stay
+    /// ([`set_relays`](Driver::set_relays)).
+    pub fn set_token(&mut self, token: &ConnectToken) {
+        self.settings.client.token.clone_from(&token.sealed);
+        self.settings.client.token_key = token.secret.0;
+        if self.tokens.set(self.now_us) {
+            // Nothing was asked for want of it, or in vain.
+            self.ask_us = self.now_us;
+            self.backoff.reset();
+        }
     }
 
     /// The session shown. Before the first one it asks, and shows nothing.
@@ -484,7 +314,9 @@ impl Driver {
             true => line.quiet_us.saturating_add(silence_us),
             false => u64::MAX,
         };
-        let ask = if self.is_silent {
+        let ask = if self.is_silent && self.tokens.is_spent() {
+            u64::MAX
+        } else if self.is_silent {
             self.ask_us
         } else {
             quiet(&self.shown)
@@ -516,12 +348,4 @@ impl Driver {
     fn tell(&mut self, event: DriverEvent) {
         self.told_events.push(event);
     }
-}
-
-/// True when another relay is the better one to ask.
-fn is_elsewhere(ending: Ending) -> bool {
-    matches!(
-        ending,
-        Ending::Relay(CloseReason::Draining) | Ending::Denied(_) | Ending::Unanswered
-    )
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use crate::client::settings::ClientSettings;
 use crate::limits::{RELAY_BACKOFF_US, RELAY_SILENCE_US};
+use crate::token::ConnectToken;
 
 /// Settings of a [`Driver`](super::Driver). Times are microseconds.
 #[derive(Clone, Debug)]
@@ -35,6 +36,19 @@ impl DriverSettings {
             attempt_us: 3_000_000,
             keep_display_us: 3_000_000,
         }
+    }
+
+    /// The defaults for the relays that a connect token names, with that token.
+    #[must_use]
+    pub fn of_token(token: &ConnectToken) -> DriverSettings {
+        DriverSettings::new(token.relays.clone()).with_token(token)
+    }
+
+    /// These settings with this token; the relays stay.
+    #[must_use]
+    pub fn with_token(mut self, token: &ConnectToken) -> DriverSettings {
+        self.client = self.client.with_token(token);
+        self
     }
 
     /// What an attempt is told: it is shorter where there are others to ask.

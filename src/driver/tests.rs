@@ -5,8 +5,11 @@
 use super::*;
 use crate::client::tests::relay::{Relay, complete, record};
 use crate::wire::handshake::{DatagramKind, read_request};
-use crate::wire::payload;
+use crate::wire::payload::{self, CloseReason};
 use std::net::UdpSocket;
+
+mod picture;
+mod tokens;
 
 /// Ports that take everything and say nothing.
 fn silent(count: usize) -> (Vec<UdpSocket>, Vec<SocketAddr>) {
@@ -333,25 +336,24 @@ fn faults_44_the_replacement_by_its_own_next_session_is_no_end() {
     assert_eq!(stalled(true), (1, true, false));
 }
 
-/// FAULTS 44: a program that stands still for more than a silence while its next session completes its view does not give that up: it
-/// is the program that did not listen.
-#[test]
-fn faults_44_a_pause_costs_no_session_that_is_being_joined() {
+/// A program whose session ends at 2 s and that stands still while the next one is joined, `pauses` times for longer than a silence, each
+/// time after `turns` turns in which it heard of it: the relay, the driver and the time after 16 s, and the sessions and failures told.
+fn paused(pauses: u32, turns: u32, keep_display_us: u64) -> (Server, Driver, u64, (u32, u32)) {
     let (mut server, mut settings) = Server::begin();
-    settings.keep_display_us = 2_000_000;
+    settings.keep_display_us = keep_display_us;
     let silence_us = settings.silence_us;
     let mut driver = Driver::new(settings, 0).unwrap();
-    let (mut sessions, mut failed, mut paused) = (0, 0, false);
+    let (mut sessions, mut failed, mut paused, mut heard) = (0, 0, 0, 0);
     let mut now_us = 0;
-    while now_us < 10_000_000 {
+    while now_us < 16_000_000 {
         now_us += 20_000;
         if now_us == 2_000_000 {
             server.session = None;
         }
         let is_joining = driver.next.as_ref().is_some_and(super::line::Line::is_connected);
-        if is_joining && !paused {
-            // One turn more is heard of it, then nothing for a while: the driver is first to look.
-            (paused, now_us) = (true, now_us + silence_us * 6 / 5);
+        heard = if is_joining { heard + 1 } else { 0 };
+        if heard >= turns && paused < pauses {
+            (paused, heard, now_us) = (paused + 1, 0, now_us + silence_us * 6 / 5);
         } else {
             server.turn(now_us);
         }
@@ -361,8 +363,30 @@ fn faults_44_a_pause_costs_no_session_that_is_being_joined() {
             failed += u32::from(matches!(event, DriverEvent::Failed(_)));
         }
     }
-    assert!(paused, "there was a next session");
-    assert_eq!((sessions, failed, server.begun), (2, 0, 2));
+    assert_eq!(paused, pauses, "there was a next session");
+    (server, driver, now_us, (sessions, failed))
+}
+
+/// FAULTS 44: a program that stands still for more than a silence while its next session completes its view does not give that up: it
+/// is the program that did not listen.
+#[test]
+fn faults_44_a_pause_costs_no_session_that_is_being_joined() {
+    let (server, _, _, told) = paused(1, 1, 2_000_000);
+    assert_eq!((told, server.begun), ((2, 0), 2));
+}
+
+/// FAULTS 44, 79: so does one that stands still again and again, each time after it heard of it; one that hears nothing is excused once.
+#[test]
+fn faults_44_79_every_pause_of_a_join_is_excused_once_it_was_heard() {
+    let (mut server, mut driver, mut now_us, told) = paused(4, 11, 8_000_000);
+    assert_eq!((told, server.begun), ((2, 0), 2));
+    // The relay is gone, and the program looks each 0.6 s: that is silence all the same.
+    (server.session, server.is_up) = (None, false);
+    for _ in 0..5 {
+        now_us += driver.settings.silence_us * 3 / 5;
+        driver.poll(now_us);
+    }
+    assert!(!driver.is_live());
 }
 
 /// SPEC CTL3: what a session told before it ended is told before its end, and nothing after that.

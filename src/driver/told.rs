@@ -52,6 +52,16 @@ impl Told {
         self.events.pop_front()
     }
 
+    /// True while another event finds room.
+    pub(super) fn has_room(&self) -> bool {
+        self.events.len() < DRIVER_EVENTS_MAX
+    }
+
+    /// Events that wait.
+    pub(super) fn len(&self) -> usize {
+        self.events.len()
+    }
+
     /// Events that had to go.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
@@ -64,7 +74,7 @@ fn rank(event: &DriverEvent) -> u8 {
         DriverEvent::Asking(_) | DriverEvent::Silent | DriverEvent::Heard | DriverEvent::Rebound => 0,
         DriverEvent::Failed(_) => 1,
         DriverEvent::Client(ClientEvent::World(event)) if !event.critical => 2,
-        DriverEvent::Client(_) => 3,
+        DriverEvent::Client(_) | DriverEvent::WantsToken => 3,
         DriverEvent::Session(_) | DriverEvent::Over(_) => 4,
     }
 }

@@ -64,12 +64,18 @@ fn refusal(control: &Control, headers: &HeaderMap) -> Option<(StatusCode, String
         return page::foreign(headers).map(|error| (StatusCode::FORBIDDEN, error));
     }
     let shown = headers.get(header::AUTHORIZATION);
-    let shown = shown.and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+    let shown = shown.and_then(|value| bearer(value.as_bytes()));
     if shown.is_some_and(|shown| shown.ct_eq(wanted).into()) {
         return None;
     }
     let error = "this needs the relay's admin_token: send the header Authorization: Bearer TOKEN";
     Some((StatusCode::UNAUTHORIZED, error.to_owned()))
+}
+
+/// The token of an Authorization header: the scheme is of any case (RFC 9110, 11.1).
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
 }
 
 /// The relay's state as its handlers get it.
@@ -109,7 +115,11 @@ async fn ready(State(control): Relay, headers: HeaderMap) -> Response {
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
+    // A probe shows no token and is no intruder; who shows a wrong one may be.
     if refusal(&control, &headers).is_some() {
+        if headers.contains_key(header::AUTHORIZATION) {
+            control.refuse_admin();
+        }
         return reply(status, &json!({ "ready": is_ready, "reasons": reasons }));
     }
     let mut troubles = control.status.troubles();

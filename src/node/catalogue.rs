@@ -296,7 +296,7 @@ pub const CATALOGUE: &[Entry] = &[
         "ackline_staleness_seconds",
         TIME_BOUNDS_US,
         MICROS,
-        "Seconds between two records sent of an entity in a view, by rate tier, its rest between them included; of one snapshot in sixteen.",
+        "Seconds since a client last had all it was to have of an entity, when a record of it is sent, by rate tier; of one snapshot in sixteen.",
     ),
     histogram(
         "ackline_view_complete_seconds",

@@ -3,6 +3,8 @@
 //! What supervises the process starts it again within a second; a relay that has lost a shard but answers its
 //! probes would serve nobody for ever. The panic's own message comes first on stderr.
 
+use std::io::Write;
+
 /// Lives as long as a thread's work; blows when the thread panics.
 pub struct Fuse {
     what: &'static str,
@@ -19,7 +21,9 @@ impl Fuse {
 impl Drop for Fuse {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!(
+            // A panic while this one unwinds would end the process too, but not say whose it was.
+            let _ = writeln!(
+                std::io::stderr(),
                 "ackline: {} panicked, so the process ends: restart it and report the message above",
                 self.what
             );

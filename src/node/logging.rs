@@ -1,11 +1,15 @@
 //! Where the program's log lines go: stderr, for people or as JSON; and which of them.
 //!
+//! Nobody waits for the log: a thread of its own writes it, and what it cannot write is lost. A full disk, a reader that has
+//! died or stands still must not stop a shard, nor keep a drain from ending. At most [`WAITING_MAX`] lines wait.
+//!
 //! Invariant: a filter that was taken lets something of this program through, or says `off`. The filter's own grammar takes any
 //! bare word for the name of a target, so that a misspelt level would silence everything.
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
@@ -13,14 +17,20 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use super::settings::LogFormat;
 use super::spelling;
 
-/// Changes what is logged while the program runs.
-pub struct LogFilter(Box<dyn Fn(EnvFilter) -> bool + Send + Sync>);
+/// Lines that wait for whoever reads the log.
+const WAITING_MAX: usize = 4096;
+
+/// Changes what is logged while the program runs. Dropped, it waits a second at most until the last lines are written.
+pub struct LogFilter {
+    set: Box<dyn Fn(EnvFilter) -> bool + Send + Sync>,
+    _writer: WorkerGuard,
+}
 
 impl LogFilter {
     /// Logs by another filter from now on; false where it is no filter, or the log is not ours.
     #[must_use]
     pub fn set(&self, filter: &str) -> bool {
-        parse(filter).is_ok_and(|filter| (self.0)(filter))
+        parse(filter).is_ok_and(|filter| (self.set)(filter))
     }
 }
 
@@ -76,14 +86,19 @@ fn is_level(word: &str) -> bool {
         || matches!(word, "0" | "1" | "2" | "3" | "4" | "5")
 }
 
-/// Begins to log; once a process. A later call changes nothing.
+/// Begins to log; once a process. A later call changes nothing. What it gives is kept until the end.
 pub fn begin(filter: &str, format: LogFormat) -> LogFilter {
     // Settings were checked; a filter that is refused all the same leaves the common level.
     let filter = parse(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let (writer, guard) = NonBlockingBuilder::default()
+        .lossy(true)
+        .buffered_lines_limit(WAITING_MAX)
+        .thread_name("ackline-log")
+        .finish(std::io::stderr());
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)
-        .with_writer(std::io::stderr);
+        .with_writer(writer);
     // Where another log was begun already, that one stays.
     match format {
         LogFormat::Human => {
@@ -92,7 +107,10 @@ pub fn begin(filter: &str, format: LogFormat) -> LogFilter {
                 .with_filter_reloading();
             let handle = lines.reload_handle();
             let _ = lines.try_init();
-            LogFilter(Box::new(move |filter| handle.reload(filter).is_ok()))
+            LogFilter {
+                set: Box::new(move |filter| handle.reload(filter).is_ok()),
+                _writer: guard,
+            }
         }
         LogFormat::Json => {
             let lines = lines.json().flatten_event(true).with_filter_reloading();
@@ -100,7 +118,10 @@ pub fn begin(filter: &str, format: LogFormat) -> LogFilter {
             if lines.try_init().is_ok() {
                 set_form(LogFormat::Json);
             }
-            LogFilter(Box::new(move |filter| handle.reload(filter).is_ok()))
+            LogFilter {
+                set: Box::new(move |filter| handle.reload(filter).is_ok()),
+                _writer: guard,
+            }
         }
     }
 }

@@ -46,6 +46,7 @@ mod subscription;
 pub mod supervisor;
 pub mod tally;
 pub mod tls;
+pub mod tuning;
 pub mod turned_away;
 mod visitors;
 

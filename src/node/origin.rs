@@ -27,6 +27,7 @@ use crate::limits::{EPOCH_MAX, HEARD_MAX, PLAYER_EVENTS_MAX, TRUTH_TICKS_MAX};
 use crate::net::clock::{host_clock_id, monotonic_us};
 use crate::origin::publisher::Publisher;
 use crate::origin::subscribers::{SubscriberId, Subscribers};
+use crate::state::coding::Coding;
 use crate::state::frame::Frame;
 use crate::state::player::PlayerEvent;
 use crate::state::schema::Schema;
@@ -62,6 +63,8 @@ pub struct OriginSettings {
     pub listen: SocketAddr,
     /// What it publishes.
     pub source: OriginSource,
+    /// How its records become bits.
+    pub coding: Coding,
     /// What subscribers must show; empty admits everybody.
     pub token: SecretText,
     /// How it proves itself to subscribers; `None`: the connections are plain.
@@ -81,6 +84,7 @@ impl OriginSettings {
         OriginSettings {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             source,
+            coding: Coding::Plain,
             token: SecretText::default(),
             identity: None,
             wait_for_subscriber: false,
@@ -236,7 +240,11 @@ impl OriginHandle {
         listener.set_nonblocking(true)?;
         let addr = listener.local_addr()?;
         let boot = u64::from_le_bytes(random()?);
-        let publisher = Publisher::new(source.schema().clone(), epoch_now(), boot, host_clock_id())?;
+        let schema = Schema {
+            coding: settings.coding.clone(),
+            ..source.schema().clone()
+        };
+        let publisher = Publisher::new(schema, epoch_now(), boot, host_clock_id())?;
         let schema = Arc::clone(publisher.schema());
         let (tap, truth) = settings.tap.then(|| bounded(TRUTH_TICKS_MAX)).unzip();
         let (hears, heard) = settings.tap.then(|| bounded(HEARD_MAX)).unzip();

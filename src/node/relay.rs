@@ -358,7 +358,7 @@ impl Builder {
             }),
             view: self.settings.view,
             index: u8::try_from(index)?,
-            sessions_max: self.settings.sessions_max.div_ceil(self.settings.shards),
+            sessions_max: self.settings.sessions_max,
             budget: self.settings.budget(),
             gate: self.gate.clone(),
             versions: Versions::between(self.settings.protocol_min, u16::MAX)

@@ -29,6 +29,9 @@ pub enum SourceError {
     #[cfg(feature = "scenes")]
     #[error(transparent)]
     Scene(#[from] crate::scenes::SceneError),
+    /// Its schema.
+    #[error("{0}")]
+    Schema(String),
     /// The speed.
     #[error("speed {0} is outside its bounds: give {least} to {most}", least = SPEEDS.0, most = SPEEDS.1)]
     Speed(f64),

@@ -3,8 +3,9 @@
 //! A game, a trace or a scene hands [`WorldSample`](crate::state::sample::WorldSample)s to a
 //! [`Publisher`](publisher::Publisher); [`Subscribers`](subscribers::Subscribers) keeps what each subscriber is
 //! still to be sent, and [`Players`](players::Players) what theirs did; [`LagCheck`](lag::LagCheck) looks
-//! at shots in the past. Whoever owns the sockets moves the bytes.
+//! at shots in the past. Whoever owns the sockets moves the bytes; [`Carrier`](carrier::Carrier) does for streams that do not block.
 
+pub mod carrier;
 pub mod error;
 pub mod lag;
 pub mod players;

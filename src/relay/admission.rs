@@ -19,6 +19,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::throttle::{Bucket, Pass, Rate, Throttle};
@@ -245,15 +246,46 @@ impl Admission {
     }
 }
 
-/// Sessions of each host, at all shards of a relay. Asked when sessions begin and end, never on a packet's path.
+/// Sessions of all shards of a relay, together and by host. Asked when sessions begin and end, never on a packet's path.
 #[derive(Debug, Default)]
 pub struct Census {
+    present: AtomicUsize,
     by_host: Mutex<HashMap<u128, usize>>,
 }
 
+/// Who has as many sessions as it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// The relay.
+    Relay,
+    /// The host, at this relay.
+    Host,
+}
+
 impl Census {
-    /// Counts one more session of `ip`; false when it has all that `limits` allow.
-    pub fn enter(&self, limits: &Limits, ip: IpAddr) -> bool {
+    /// Sessions there are.
+    #[must_use]
+    pub fn present(&self) -> usize {
+        self.present.load(Ordering::Relaxed)
+    }
+
+    /// Counts one more session of `ip`, of at most `most` in all.
+    ///
+    /// # Errors
+    /// The relay has `most`, or the host has all that `limits` allow; nothing is counted then.
+    pub fn enter(&self, limits: &Limits, most: usize, ip: IpAddr) -> Result<(), Full> {
+        let one_more = |present| (present < most).then_some(present + 1);
+        self.present
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
+            .map_err(|_| Full::Relay)?;
+        if self.enter_host(limits, ip) {
+            return Ok(());
+        }
+        self.present.fetch_sub(1, Ordering::Relaxed);
+        Err(Full::Host)
+    }
+
+    fn enter_host(&self, limits: &Limits, ip: IpAddr) -> bool {
         if limits.sessions_per_host == 0 || !limits.holds_for(ip) {
             return true;
         }
@@ -266,6 +298,7 @@ impl Census {
 
     /// One of them is over.
     pub fn leave(&self, limits: &Limits, ip: IpAddr) {
+        self.present.fetch_sub(1, Ordering::Relaxed);
         if limits.sessions_per_host == 0 || !limits.holds_for(ip) {
             return;
         }
@@ -435,16 +468,20 @@ mod tests {
     fn sessions_of_a_host_are_counted_while_they_last() {
         let (census, ip) = (Census::default(), v4(0xC000_0201));
         assert_eq!(
-            [(); 4].map(|()| census.enter(&LIMITS, ip)),
-            [true, true, true, false]
+            [(); 4].map(|()| census.enter(&LIMITS, 4, ip)),
+            [Ok(()), Ok(()), Ok(()), Err(Full::Host)]
         );
-        assert!(census.enter(&LIMITS, v4(0xC000_0202)));
+        let other = v4(0xC000_0202);
+        assert_eq!(census.enter(&LIMITS, 4, other), Ok(()));
+        assert_eq!(census.enter(&LIMITS, 4, other), Err(Full::Relay), "of all hosts");
+        assert_eq!(census.present(), 4);
         census.leave(&LIMITS, ip);
-        assert!(census.enter(&LIMITS, ip) && !census.enter(&LIMITS, ip));
+        assert_eq!(census.enter(&LIMITS, 4, ip), Ok(()));
+        assert_eq!(census.enter(&LIMITS, 5, ip), Err(Full::Host));
         for _ in 0..3 {
             census.leave(&LIMITS, ip);
         }
         census.leave(&LIMITS, v4(0xC000_0202));
-        assert_eq!(census.hosts(), 0);
+        assert_eq!((census.hosts(), census.present()), (0, 0));
     }
 }

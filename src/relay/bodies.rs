@@ -5,20 +5,22 @@
 
 use std::sync::Arc;
 
-use crate::delta::encode;
-use crate::limits::{BODY_MAX, PARTS_MAX};
+use crate::limits::{BODY_MAX, PARTS_MAX, PARTS_PER_TICK};
+use crate::sequence::Tick;
 use crate::state::slots::{Slot, SlotSet};
 use crate::wire::bits::BitWriter;
 
-use super::choice::Portion;
+use super::choice::{PART_OVERHEAD, Portion};
 use super::plan::{How, Planned, PlannedEntry};
 use super::segments::SegmentCache;
+use super::spare::Spare;
 
 /// What the parts of one snapshot hold: which slots, and which of them were removed.
 ///
 /// Shared bodies hold much of a world: a part's slots rise and no other part's lie between them, so a part is a range of
 /// slots and all of them together one bit a slot, and one more for what was removed: 256 bytes at a thousand entities,
 /// whatever was sent. Those of one view hold little of a world that may be large, chosen by priority: two bytes an entry.
+/// Where nothing was left out it is who is in view that tells what the client has then: a bit a slot.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Contents {
     slots: SlotSet,
@@ -44,6 +46,39 @@ struct ViewContents {
     ends: Vec<u16>,
     /// Whether the base, or the base with all parts, has the whole view.
     closes: Closes,
+    /// What the client has with all parts, where nothing was left out.
+    everyone: Option<Everyone>,
+    /// Memory for the next.
+    spare: SlotSet,
+}
+
+/// Everybody in one view at a tick, each with the record of that tick, but perhaps one: the session's own entity, whose
+/// motion goes beside the snapshots (SPEC CTL3), keeps the record of an older tick.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Everyone {
+    /// Who.
+    pub slots: SlotSet,
+    /// The one, and the tick of its record.
+    pub own: Option<(Slot, Tick)>,
+}
+
+impl Everyone {
+    /// The tick of a slot's record in the table of `tick`.
+    #[must_use]
+    pub fn known(&self, slot: Slot, tick: Tick) -> Option<Tick> {
+        self.slots.contains(slot).then(|| match self.own {
+            Some((own, known)) if own == slot => known,
+            _ => tick,
+        })
+    }
+
+    /// Everybody by rising slot, with the tick of its record in the table of `tick`.
+    pub fn known_of_all(&self, tick: Tick) -> impl Iterator<Item = (Slot, Tick)> + '_ {
+        self.slots.iter().map(move |slot| match self.own {
+            Some((own, known)) if own == slot => (slot, known),
+            _ => (slot, tick),
+        })
+    }
 }
 
 /// When a table made of a snapshot has every member of the view at its tick (SPEC DEC12).
@@ -55,6 +90,38 @@ pub enum Closes {
     WithAllParts,
     /// Not yet: somebody who enters was left out.
     No,
+}
+
+impl ViewContents {
+    fn has_everyone(&mut self, in_view: InView<'_>) {
+        let mut slots = core::mem::take(&mut self.spare);
+        slots.copy_from(in_view.slots);
+        self.everyone = Some(Everyone {
+            slots,
+            own: in_view.own,
+        });
+    }
+}
+
+/// Who is in a view whose plan is packed.
+#[derive(Clone, Copy, Debug)]
+pub struct InView<'a> {
+    /// The members.
+    pub slots: &'a SlotSet,
+    /// How many they are.
+    pub members: usize,
+    /// The session's own entity, where its record stays that of an older tick, and that tick.
+    pub own: Option<(Slot, Tick)>,
+    /// When a table has them all.
+    pub closes: Closes,
+}
+
+impl InView<'_> {
+    /// A set takes no more than about twice what a list of the members would.
+    fn is_worth_a_set(&self) -> bool {
+        let listed = self.members * size_of::<(Slot, u16)>();
+        self.slots.words().len() * size_of::<u64>() <= 2 * listed + 128
+    }
 }
 
 impl Contents {
@@ -75,6 +142,14 @@ impl Contents {
             Closes::WithAllParts => mask == full_mask(view.ends.len()),
             Closes::No => false,
         })
+    }
+
+    /// Whom the client has when it holds the parts of `mask`, where that is everybody in view.
+    #[must_use]
+    pub fn everyone(&self, mask: u32) -> Option<&Everyone> {
+        let view = self.view.as_ref()?;
+        let everyone = view.everyone.as_ref()?;
+        (mask == full_mask(view.ends.len())).then_some(everyone)
     }
 
     /// True when holding the parts of `mask` makes the table equal to the whole frame.
@@ -123,7 +198,12 @@ impl Contents {
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let view = self.view.as_ref().map_or(0, |view| {
-            (view.listed.capacity() + view.ends.capacity()) * size_of::<u16>()
+            let lists = (view.listed.capacity() + view.ends.capacity()) * size_of::<u16>();
+            let everyone = view
+                .everyone
+                .as_ref()
+                .map_or(0, |everyone| everyone.slots.heap_bytes());
+            lists + everyone + view.spare.heap_bytes()
         });
         let sets = self.slots.heap_bytes() + self.removed.heap_bytes();
         view + sets + self.ranges.capacity() * size_of::<Range>()
@@ -180,6 +260,34 @@ impl ContentsBuilder {
     }
 }
 
+/// Where the parts end that hold all entries of a plan in slot order, and how many they are; `None` where they are too many, or
+/// take more than `bytes` of datagrams.
+fn split(
+    plan: &Planned,
+    segments: &mut SegmentCache,
+    bytes: usize,
+    ends: &mut [usize; PARTS_PER_TICK],
+) -> Option<usize> {
+    let (mut parts, mut bits, mut spent) = (0, 0, 0);
+    let mut previous = None;
+    for (index, entry) in plan.entries().iter().enumerate() {
+        let of_entry = segments.segment(entry, plan).bits;
+        let with_gap = segments.gaps().bits(previous, entry.slot) as usize + of_entry;
+        if bits + with_gap <= BODY_MAX * 8 {
+            bits += with_gap;
+        } else {
+            *ends.get_mut(parts)? = index;
+            parts += 1;
+            spent += bits.div_ceil(8) + PART_OVERHEAD;
+            bits = segments.gaps().bits(None, entry.slot) as usize + of_entry;
+        }
+        previous = Some(entry.slot);
+    }
+    *ends.get_mut(parts)? = plan.entries().len();
+    spent += bits.div_ceil(8) + PART_OVERHEAD;
+    (spent <= bytes).then_some(parts + 1)
+}
+
 /// One part's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyPart {
@@ -231,7 +339,8 @@ impl Bodies {
         let mut bits = 0;
         let mut previous = None;
         plan.entries().iter().all(|entry| {
-            bits += encode::gap_bits(previous, entry.slot) as usize + segments.segment(entry, plan).bits;
+            bits += segments.gaps().bits(previous, entry.slot) as usize;
+            bits += segments.segment(entry, plan).bits;
             previous = Some(entry.slot);
             bits <= BODY_MAX * 8
         })
@@ -240,13 +349,11 @@ impl Bodies {
     /// Packs planned entries, in the plan's order, into at most [`PARTS_MAX`] parts. A part holds rising slots;
     /// where the order falls a new part begins. What does not fit is left out and the snapshot is then not
     /// exhaustive. With no entry there is one empty part: time moves on (SPEC DEC8).
-    pub fn pack(&mut self, plan: &Planned, segments: &mut SegmentCache) {
+    pub fn pack(&mut self, plan: &Planned, segments: &mut SegmentCache, spare: &mut Spare) {
         self.bytes.clear();
         self.parts.clear();
         self.records = 0;
-        let recycled = Arc::get_mut(&mut self.contents)
-            .map(core::mem::take)
-            .unwrap_or_default();
+        let recycled = self.recycled(spare);
         let mut builder = ContentsBuilder::reusing(recycled);
         let mut rest = plan.entries();
         loop {
@@ -269,16 +376,54 @@ impl Bodies {
         &mut self,
         plan: &Planned,
         segments: &mut SegmentCache,
-        closes: Closes,
+        in_view: InView<'_>,
         room: usize,
+        spare: &mut Spare,
     ) -> bool {
-        let mut contents = self.begin_view(closes);
-        let fits = contents
-            .view
-            .as_mut()
-            .is_some_and(|view| self.pack_portion(plan.entries(), plan, segments, room, view));
+        let mut contents = self.begin_view(in_view.closes, spare);
+        let Some(view) = &mut contents.view else {
+            return false;
+        };
+        // Who has everybody needs no list of what was sent.
+        let listed = !in_view.is_worth_a_set();
+        let fits = self.pack_portion(plan.entries(), plan, segments, room, listed, view);
+        if fits && !listed {
+            view.has_everyone(in_view);
+        }
         self.finish_view(contents);
         fits
+    }
+
+    /// Packs all entries of a view's plan into as few parts as hold them in slot order, where these take at most `bytes` of
+    /// datagrams; false, and nothing, where they take more. `turn` turns the order of the parts.
+    pub fn pack_in_parts(
+        &mut self,
+        plan: &Planned,
+        segments: &mut SegmentCache,
+        in_view: InView<'_>,
+        bytes: usize,
+        turn: usize,
+        spare: &mut Spare,
+    ) -> bool {
+        let mut ends = [0; PARTS_PER_TICK];
+        let Some(parts) = split(plan, segments, bytes, &mut ends) else {
+            return false;
+        };
+        let mut contents = self.begin_view(in_view.closes, spare);
+        if let Some(view) = &mut contents.view {
+            for step in 0..parts {
+                let part = (step + turn) % parts;
+                let start = part.checked_sub(1).map_or(0, |before| ends[before]);
+                let entries = plan.entries().get(start..ends[part]).unwrap_or_default();
+                let fits = self.pack_portion(entries, plan, segments, BODY_MAX * 8, true, view);
+                debug_assert!(fits, "parts end where they are full");
+            }
+            if in_view.is_worth_a_set() {
+                view.has_everyone(in_view);
+            }
+        }
+        self.finish_view(contents);
+        true
     }
 
     /// Packs the portions of one view, each into a part. `turn` turns the order of the parts, so that one that is always
@@ -288,35 +433,56 @@ impl Bodies {
         portions: &[Portion],
         plan: &Planned,
         segments: &mut SegmentCache,
-        closes: Closes,
+        in_view: InView<'_>,
         turn: usize,
+        exhaustive: bool,
+        spare: &mut Spare,
     ) {
-        let mut contents = self.begin_view(closes);
+        let mut contents = self.begin_view(in_view.closes, spare);
         for step in 0..portions.len() {
             let portion = &portions[(step + turn) % portions.len()];
             if let Some(view) = &mut contents.view {
-                let fits = self.pack_portion(portion.entries(), plan, segments, BODY_MAX * 8, view);
+                let fits = self.pack_portion(portion.entries(), plan, segments, BODY_MAX * 8, true, view);
                 debug_assert!(fits, "a portion is counted with the longest gaps");
             }
+        }
+        if let Some(view) = &mut contents.view
+            && exhaustive
+            && in_view.is_worth_a_set()
+        {
+            view.has_everyone(in_view);
         }
         self.finish_view(contents);
     }
 
-    fn begin_view(&mut self, closes: Closes) -> Contents {
+    /// Memory for what the next parts hold: that of the last, where nobody needs it, else some that is spare.
+    fn recycled(&mut self, spare: &mut Spare) -> Contents {
+        if Arc::get_mut(&mut self.contents).is_none() {
+            self.contents = spare.take();
+        }
+        Arc::get_mut(&mut self.contents)
+            .map(core::mem::take)
+            .unwrap_or_default()
+    }
+
+    fn begin_view(&mut self, closes: Closes, spare: &mut Spare) -> Contents {
         self.bytes.clear();
         self.parts.clear();
         self.records = 0;
-        let recycled = Arc::get_mut(&mut self.contents)
-            .map(core::mem::take)
-            .unwrap_or_default();
+        let recycled = self.recycled(spare);
         let mut contents = ContentsBuilder::reusing(recycled).contents;
         contents.exhaustive = false;
         let view = contents.view.get_or_insert_with(|| ViewContents {
             listed: Vec::new(),
             ends: Vec::new(),
             closes,
+            everyone: None,
+            spare: SlotSet::default(),
         });
         view.closes = closes;
+        if let Some(everyone) = view.everyone.take() {
+            view.spare = everyone.slots;
+        }
         view.listed.clear();
         view.ends.clear();
         contents
@@ -336,6 +502,7 @@ impl Bodies {
         plan: &Planned,
         segments: &mut SegmentCache,
         room: usize,
+        listed: bool,
         view: &mut ViewContents,
     ) -> bool {
         let start = self.bytes.len();
@@ -343,16 +510,17 @@ impl Bodies {
         let mut writer = BitWriter::new(self.bytes.get_mut(start..).unwrap_or_default());
         let mut previous = None;
         for entry in entries {
-            let segment = segments.segment(entry, plan);
-            let bits = encode::gap_bits(previous, entry.slot) as usize + segment.bits;
+            let gap_bits = segments.gaps().bits(previous, entry.slot) as usize;
+            let bits = gap_bits + segments.segment(entry, plan).bits;
             if writer.bits() + bits > room {
                 return false;
             }
-            encode::gap(previous, entry.slot, &mut writer);
+            segments.gaps().put(previous, entry.slot, &mut writer);
+            let segment = segments.segment(entry, plan);
             writer.put_bits(segment.bytes, segment.bits);
             previous = Some(entry.slot);
             // That somebody moves is no record: the table keeps what the base has.
-            if entry.how != How::Awake {
+            if listed && entry.how != How::Awake {
                 view.listed
                     .push(entry.slot | if entry.is_removal() { REMOVED } else { 0 });
             }
@@ -387,12 +555,13 @@ impl Bodies {
             if previous.is_some_and(|previous| entry.slot <= previous) {
                 break;
             }
-            let segment = segments.segment(entry, plan);
-            let bits = encode::gap_bits(previous, entry.slot) as usize + segment.bits;
+            let gap_bits = segments.gaps().bits(previous, entry.slot) as usize;
+            let bits = gap_bits + segments.segment(entry, plan).bits;
             if writer.bits() + bits > BODY_MAX * 8 {
                 break;
             }
-            encode::gap(previous, entry.slot, &mut writer);
+            segments.gaps().put(previous, entry.slot, &mut writer);
+            let segment = segments.segment(entry, plan);
             writer.put_bits(segment.bytes, segment.bits);
             builder.push(entry.slot, entry.is_removal());
             previous = Some(entry.slot);

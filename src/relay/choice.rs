@@ -3,7 +3,6 @@
 //! Invariant: a part never overflows, since an entry is counted with the longest gap it may need; what does not fit is
 //! passed over for what does, so a large record never starves the small ones behind it.
 
-use crate::delta::encode;
 use crate::limits::{BODY_MAX, PARTS_PER_TICK};
 use crate::state::schema::Schema;
 
@@ -158,7 +157,7 @@ impl Choice {
 
     /// Puts an entry where there is room, opening another portion if the budget holds one.
     fn place(&mut self, entry: PlannedEntry, plan: &Planned, segments: &mut SegmentCache) -> Fit {
-        let bits = encode::gap_bits(None, entry.slot) as usize + segments.segment(&entry, plan).bits;
+        let bits = segments.gaps().bits_most(entry.slot) as usize + segments.segment(&entry, plan).bits;
         let fits = |portion: &Portion| portion.bits + bits <= portion.room;
         let mut place = self.portions[..self.used].iter().position(fits);
         if place.is_none() && self.open(bits.div_ceil(8).max(ROOM_MIN)) {

@@ -7,43 +7,39 @@
 //! Invariants: members rise by slot; nobody is both a member and left; the session's own entity is a member wherever it is.
 //! An entity without a position (SPEC DEC3) is in no range. Times are ticks, places centimetres.
 //!
-//! Memory: 8 bytes a member, 6 bytes for each who left since the baseline.
+//! Who is in view is a set of bits, compared with the last one by 64 slots at a time: a tick at which nobody comes or goes
+//! costs no walk over the members. What is known of each member is kept beside the set.
+//!
+//! Memory: 6 bytes a member and a bit a slot, 6 bytes for each who left since the baseline, 4 for each who came lately.
 
+use crate::limits::ARENA_FRAMES;
 use crate::sequence::Tick;
 use crate::state::Frame;
 use crate::state::entity::{Departure, Entity};
 use crate::state::frame::Place;
-use crate::state::grid::{Point, point};
-use crate::state::slots::{Slot, SlotSet};
-use crate::state::view::{Range, Scope, View};
+use crate::state::grid::{Point, distance_squared, point};
+use crate::state::slots::{Slot, SlotSet, slots_of};
+use crate::state::view::{Range, Scope, Tags, View};
 
 use super::arena::Arena;
 use super::stamp::{LONG_AGO, Stamp};
 use super::table::Table;
 
 mod past;
+mod tagged;
+
+use tagged::Tagged;
 
 /// One entity in view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Where it lives.
     pub slot: Slot,
-    /// When a record of it was sent last.
-    pub sent: Stamp,
+    /// When a record of it was sent last by a snapshot that left something out, or it is the session's own: a snapshot
+    /// that left nothing out is noted [once for all](Interest::note_all_sent).
+    sent: Stamp,
     /// When it came into view, or was left out last since.
-    pub entered: Stamp,
-    /// Its distance as a share of the range, 65,535 at its border; 0 without a range.
-    pub distance: u16,
-}
-
-impl Member {
-    /// True when it came in since `base`, or was not sent since it came: an entry may have ended it before, and what the base
-    /// has of it may be from then (SPEC TAB4).
-    #[must_use]
-    pub fn is_new(&self, base: Option<Tick>, now: Tick) -> bool {
-        let unsent = self.sent.age(now) > self.entered.age(now);
-        unsent || base.is_none_or(|base| self.entered.is_after(base, now))
-    }
+    entered: Stamp,
 }
 
 /// One entity that was in view: it may be shown, and only an entry takes it away (SPEC CTL1).
@@ -57,7 +53,7 @@ pub struct Left {
     pub why: Departure,
 }
 
-const _: () = assert!(size_of::<Member>() == 8 && size_of::<Left>() == 6);
+const _: () = assert!(size_of::<Member>() == 6 && size_of::<Left>() == 6);
 
 /// What one session may see, and who that is.
 #[derive(Debug, Default)]
@@ -74,30 +70,39 @@ pub struct Interest {
     /// Where the own entity is, or was last.
     own: Option<Point>,
     members: Vec<Member>,
+    /// The slots of the members.
+    set: SlotSet,
     left: Vec<Left>,
+    /// Who came, or was put off, in the order of time, for as long as there are baselines from before.
+    recent: Vec<(Slot, Stamp)>,
+    /// A snapshot of that tick left nothing out.
+    all_sent: Option<Stamp>,
     /// Stream and tick of the last update.
     updated: Option<(u32, Tick)>,
+    /// When the stamps were kept young last.
+    kept: Option<Tick>,
 }
+
+/// Ticks after which stamps are kept young again.
+const KEEP_TICKS: u32 = 1 << 12;
+const _: () = assert!(KEEP_TICKS < LONG_AGO as u32 / 2 && ARENA_FRAMES < LONG_AGO as usize / 2);
+/// How many who came lately are kept before the old ones are looked for.
+const RECENT_MIN: usize = 64;
 
 /// Memory that the updates of all sessions of a shard share.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    found: Vec<Found>,
-    /// Who is within reach, as a set: it puts them in order.
+    /// Who is within reach: who is a member stays one.
     within: SlotSet,
-    /// By slot, of who is within reach.
-    near: Vec<Found>,
+    /// Who is near enough to come in, of those.
+    enters: SlotSet,
+    /// Who has which tag, in the newest frame.
+    tagged: Tagged,
+    /// Who comes, with a member, and who goes, by rising slot.
+    changes: Vec<(Slot, Option<Member>)>,
     members: Vec<Member>,
+    goes: Vec<(Slot, Option<Left>)>,
     left: Vec<Left>,
-}
-
-/// Somebody within reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Found {
-    slot: Slot,
-    distance: u16,
-    /// Near enough to come in; farther away one only stays.
-    enters: bool,
 }
 
 /// What tells why a membership ended.
@@ -165,8 +170,7 @@ impl Interest {
     /// first tick of the stream comes after this.
     pub fn begin_stream(&mut self) {
         self.assign(None, None);
-        self.members.clear();
-        self.left.clear();
+        self.forget_everybody();
         (self.camera, self.own, self.sought) = (None, None, false);
     }
 
@@ -181,6 +185,53 @@ impl Interest {
         &self.members
     }
 
+    /// The slots of who is in view.
+    #[must_use]
+    pub fn slots(&self) -> &SlotSet {
+        &self.set
+    }
+
+    /// True when a member came in since `base`, or was not sent since it came: an entry may have ended it before, and what the
+    /// base has of it may be from then (SPEC TAB4).
+    #[must_use]
+    pub fn is_new(&self, member: &Member, base: Option<Tick>, now: Tick) -> bool {
+        let unsent = self.sent_age(member, now) > member.entered.age(now);
+        unsent || base.is_none_or(|base| member.entered.is_after(base, now))
+    }
+
+    /// Slots of those who came in, or were put off, since `base`; some more than once, some no members any more.
+    pub fn came_since(&self, base: Tick, now: Tick) -> impl Iterator<Item = Slot> + '_ {
+        let newest = self.recent.iter().rev();
+        let came = newest.take_while(move |(_, at)| at.is_after(base, now));
+        came.map(|(slot, _)| *slot)
+    }
+
+    /// Ticks since a member was sent last, or a snapshot left nothing out.
+    #[must_use]
+    pub fn sent_age(&self, member: &Member, now: Tick) -> u16 {
+        let all = self.all_sent.map_or(LONG_AGO, |sent| sent.age(now));
+        member.sent.age(now).min(all)
+    }
+
+    /// Ticks since a record of the session's own entity was sent, at most, and whether one was after `known`.
+    #[must_use]
+    pub fn own_sent(&self, member: &Member, known: Tick, now: Tick) -> (u16, bool) {
+        (member.sent.age(now), member.sent.is_after(known, now))
+    }
+
+    /// The distance of a slot's entity as a share of the range, 65,535 at its border; 0 without a range, and of its own.
+    #[must_use]
+    pub fn distance(&self, slot: Slot, frame: &Frame) -> u16 {
+        if self.owner_slot == Some(slot) {
+            return 0;
+        }
+        let places = self.centre().zip(place_of(frame, slot));
+        let range = self.view.scope.range();
+        range.zip(places).map_or(0, |(range, (centre, place))| {
+            share(distance_squared(centre, place), range)
+        })
+    }
+
     /// Who left and may still be shown, by rising slot.
     #[must_use]
     pub fn left(&self) -> &[Left] {
@@ -190,11 +241,22 @@ impl Interest {
     /// The member at a slot.
     #[must_use]
     pub fn member(&self, slot: Slot) -> Option<&Member> {
+        if !self.set.contains(slot) {
+            return None;
+        }
         let place = self
             .members
             .binary_search_by_key(&slot, |member| member.slot)
             .ok()?;
         self.members.get(place)
+    }
+
+    fn member_mut(&mut self, slot: Slot) -> Option<&mut Member> {
+        let place = self
+            .members
+            .binary_search_by_key(&slot, |member| member.slot)
+            .ok()?;
+        self.members.get_mut(place)
     }
 
     /// Finds who is in view in `frame`, the newest of `arena`.
@@ -204,10 +266,10 @@ impl Interest {
         }
         if self.updated.is_some_and(|(epoch, _)| epoch != frame.stream_epoch) {
             // Who was adopted before its first frame is of the old stream.
-            self.members.clear();
-            self.left.clear();
+            self.forget_everybody();
         }
         let last = self.updated.replace((frame.stream_epoch, frame.tick));
+        self.keep_young(frame.tick);
         self.find_owner(frame, arena, last.map(|(_, tick)| tick));
         self.find(frame, scratch);
         let end = End {
@@ -215,7 +277,50 @@ impl Interest {
             arena,
             last: last.map(|(_, tick)| tick),
         };
-        self.merge(&end, scratch);
+        self.change(&end, scratch);
+        if self.owner_slot != self.owner_before {
+            self.note_own(frame.tick);
+        }
+    }
+
+    fn forget_everybody(&mut self) {
+        self.members.clear();
+        self.set.clear();
+        self.left.clear();
+        self.recent.clear();
+        (self.all_sent, self.kept) = (None, None);
+    }
+
+    /// Keeps the stamps within their reach, and forgets who came before all baselines.
+    fn keep_young(&mut self, now: Tick) {
+        let is_due = |kept: Tick| kept.age_at(now).is_none_or(|age| age >= KEEP_TICKS);
+        let due = *self.kept.get_or_insert(now);
+        if is_due(due) {
+            self.kept = Some(now);
+            for member in &mut self.members {
+                (member.sent, member.entered) = (member.sent.kept(now), member.entered.kept(now));
+            }
+            self.left
+                .iter_mut()
+                .for_each(|left| left.since = left.since.kept(now));
+            self.all_sent = self.all_sent.map(|sent| sent.kept(now));
+        }
+        let is_young = |(_, came): &(Slot, Stamp)| usize::from(came.age(now)) <= ARENA_FRAMES;
+        let many = self.recent.len() >= RECENT_MIN.max(self.recent.capacity() / 2);
+        if is_due(due) || many {
+            let old = self.recent.iter().take_while(|came| !is_young(came)).count();
+            self.recent.drain(..old);
+        }
+    }
+
+    /// Another entity is its own from now on. What was sent of it before was not noted for itself, so it counts as sent by
+    /// the last snapshot that may have had it.
+    fn note_own(&mut self, now: Tick) {
+        let Some(all) = self.all_sent else { return };
+        let own = self.owner_slot.and_then(|slot| self.member_mut(slot));
+        if let Some(own) = own.filter(|own| own.sent.age(now) > all.age(now)) {
+            own.sent = all;
+        }
     }
 
     /// Looks where the own entity is: in all the world once, then among those who came since `last`, the frame looked at
@@ -251,99 +356,92 @@ impl Interest {
         }
     }
 
-    /// Finds who is within reach and may be seen, by rising slot.
+    /// Finds who is within reach and may be seen, and who of them is near enough to come in.
     fn find(&self, frame: &Frame, scratch: &mut Scratch) {
         let Scratch {
-            found, within, near, ..
+            within,
+            enters,
+            tagged,
+            ..
         } = scratch;
-        found.clear();
-        let whole = |slot| Found {
-            slot,
-            distance: 0,
-            enters: true,
-        };
-        let Some(range) = self.view.scope.range() else {
-            let may = |slot: &Slot| self.view.permits(frame.tags(*slot)) || self.owner_slot == Some(*slot);
-            found.extend(frame.alive().iter().filter(may).map(whole));
-            return;
-        };
         within.clear();
-        near.resize(near.len().max(frame.slot_count()), whole(0));
-        let mut put = |found: Found| {
-            within.insert(found.slot);
-            if let Some(place) = near.get_mut(usize::from(found.slot)) {
-                *place = found;
-            }
-        };
-        if let Some(centre) = self.centre() {
-            let enter = u64::from(range.enter_cm()).pow(2);
-            for (placed, squared) in frame.grid().near(centre, range.leave_cm()) {
-                if self.view.permits(placed.tags) {
-                    put(Found {
-                        slot: placed.slot,
-                        distance: share(squared, range),
-                        enters: squared <= enter,
-                    });
+        enters.clear();
+        match self.view.scope.range() {
+            None if self.view.tags == Tags::MAX => within.copy_from(frame.alive()),
+            None => tagged.permitted(self.view.tags, frame, within),
+            Some(range) => {
+                let centre = self.centre();
+                let enter = u64::from(range.enter_cm()).pow(2);
+                let grid = centre.map(|_| frame.grid());
+                let near = grid.iter().zip(centre);
+                for (placed, squared) in near.flat_map(|(grid, centre)| grid.near(centre, range.leave_cm())) {
+                    if self.view.permits(placed.tags) {
+                        within.insert(placed.slot);
+                        if squared <= enter {
+                            enters.insert(placed.slot);
+                        }
+                    }
                 }
             }
         }
         if let Some(slot) = self.owner_slot {
-            put(whole(slot));
+            within.insert(slot);
+            enters.insert(slot);
         }
-        found.extend(
-            within
-                .iter()
-                .filter_map(|slot| near.get(usize::from(slot)).copied()),
-        );
+        if self.view.scope.range().is_none() {
+            enters.copy_from(within);
+        }
     }
 
-    /// Merges who was found with who was a member, and who leaves now with who left before.
-    fn merge(&mut self, end: &End<'_>, scratch: &mut Scratch) {
+    /// Makes members of who was found, and of nobody else.
+    fn change(&mut self, end: &End<'_>, scratch: &mut Scratch) {
         let now = end.frame.tick;
         let Scratch {
-            found, members, left, ..
+            within,
+            enters,
+            changes,
+            members,
+            goes,
+            left,
+            ..
         } = scratch;
-        members.clear();
-        left.clear();
-        let mut old = self.members.as_slice();
-        let mut before = self.left.as_slice();
-        for found in found.iter() {
-            while let [gone, rest @ ..] = old
-                && gone.slot < found.slot
-            {
-                before = keep_left(before, gone.slot, now, left);
-                left.push(self.leave(*gone, end));
-                old = rest;
-            }
-            let mut member = Member {
-                slot: found.slot,
-                sent: Stamp::long_ago(now),
-                entered: Stamp::of(now),
-                distance: found.distance,
-            };
-            if let [known, rest @ ..] = old
-                && known.slot == found.slot
-            {
-                (member.sent, member.entered) = (known.sent.kept(now), known.entered.kept(now));
-                old = rest;
-            } else if !found.enters {
+        changes.clear();
+        goes.clear();
+        let words = within.words().len().max(self.set.words().len());
+        for index in 0..words {
+            let had = self.set.word(index);
+            let has = within.word(index) & (had | enters.word(index));
+            if has == had {
                 continue;
             }
-            before = keep_left(before, found.slot, now, left);
-            members.push(member);
+            self.set.set_word(index, has);
+            for slot in slots_of(index, has ^ had) {
+                if had >> (slot % 64) & 1 == 1 {
+                    changes.push((slot, None));
+                    goes.push((slot, Some(self.leave(slot, end))));
+                } else {
+                    let member = Member {
+                        slot,
+                        sent: Stamp::long_ago(now),
+                        entered: Stamp::of(now),
+                    };
+                    changes.push((slot, Some(member)));
+                    goes.push((slot, None));
+                    self.recent.push((slot, member.entered));
+                }
+            }
         }
-        for gone in old {
-            before = keep_left(before, gone.slot, now, left);
-            left.push(self.leave(*gone, end));
+        if !changes.is_empty() {
+            splice(&self.members, changes, |member| member.slot, members);
+            core::mem::swap(&mut self.members, members);
+            splice(&self.left, goes, |left| left.slot, left);
+            core::mem::swap(&mut self.left, left);
         }
-        keep_left(before, Slot::MAX, now, left);
-        core::mem::swap(&mut self.members, members);
-        core::mem::swap(&mut self.left, left);
     }
 
     /// Why a member is one no more: it died in view, its tags hide it, or it went out of reach.
-    fn leave(&self, member: Member, end: &End<'_>) -> Left {
-        let (slot, frame) = (member.slot, end.frame);
+    fn leave(&self, slot: Slot, end: &End<'_>) -> Left {
+        let frame = end.frame;
         let seen = match frame.place(slot) {
             Place::Live(_) => Some(frame),
             Place::Grave(_) | Place::Empty => end.before_death(slot),
@@ -363,14 +461,9 @@ impl Interest {
         }
     }
 
-    /// Records of these slots, which rise but for where a part begins, were sent at `now`: tells of each member the ticks
-    /// since the one before, where there was one.
-    pub fn note_sent(
-        &mut self,
-        slots: impl Iterator<Item = Slot>,
-        now: Tick,
-        mut tell: impl FnMut(Slot, u16),
-    ) {
+    /// Records of these slots, which rise but for where a part begins, were sent at `now` by a snapshot that left something
+    /// out.
+    pub fn note_sent(&mut self, slots: impl Iterator<Item = Slot>, now: Tick) {
         let mut from = 0;
         let mut previous = None;
         for slot in slots {
@@ -384,26 +477,34 @@ impl Interest {
             };
             from += ahead;
             if let Some(member) = rest.get_mut(ahead).filter(|member| member.slot == slot) {
-                let age = member.sent.age(now);
                 member.sent = Stamp::of(now);
-                if age < LONG_AGO {
-                    tell(slot, age);
-                }
             }
+        }
+    }
+
+    /// A snapshot of `now` was sent that left nothing out; `own` when a record of its own entity was in it.
+    pub fn note_all_sent(&mut self, now: Tick, own: bool) {
+        self.all_sent = Some(Stamp::of(now));
+        if own && let Some(member) = self.owner_slot.and_then(|slot| self.member_mut(slot)) {
+            member.sent = Stamp::of(now);
         }
     }
 
     /// A snapshot of `now` on `base` has left something out. Who was new to it and is not in it stays new to the base that
     /// is made of it, and who left since the base and is not among those it `removed` stays one who left.
     pub fn put_off(&mut self, base: Option<Tick>, now: Tick, removed: impl Fn(Slot) -> bool) {
-        for member in &mut self.members {
-            if member.sent.age(now) > 0 && member.is_new(base, now) {
-                member.entered = Stamp::of(now.next());
+        let later = Stamp::of(now.next());
+        let mut members = core::mem::take(&mut self.members);
+        for member in &mut members {
+            if self.sent_age(member, now) > 0 && self.is_new(member, base, now) {
+                member.entered = later;
+                self.recent.push((member.slot, later));
             }
         }
+        self.members = members;
         for left in &mut self.left {
             if base.is_none_or(|base| left.since.is_after(base, now)) && !removed(left.slot) {
-                left.since = Stamp::of(now.next());
+                left.since = later;
             }
         }
     }
@@ -422,25 +523,24 @@ impl Interest {
     /// Heap bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.members.capacity() * size_of::<Member>() + self.left.capacity() * size_of::<Left>()
+        let lists = self.members.capacity() * size_of::<Member>() + self.left.capacity() * size_of::<Left>();
+        lists + self.recent.capacity() * size_of::<(Slot, Stamp)>() + self.set.heap_bytes()
     }
 }
 
-/// Keeps those of `before` who left at a slot below `slot`; who left at that very slot is a member again, or leaves once
-/// more. Gives the rest.
-fn keep_left<'a>(mut before: &'a [Left], slot: Slot, now: Tick, kept: &mut Vec<Left>) -> &'a [Left] {
-    while let [left, rest @ ..] = before
-        && left.slot <= slot
-    {
-        if left.slot < slot {
-            kept.push(Left {
-                since: left.since.kept(now),
-                ..*left
-            });
-        }
-        before = rest;
+/// Copies a list by rising slot, with `changes` by rising slot: what is put at a slot, or nothing, in place of what was there.
+fn splice<T: Copy>(old: &[T], changes: &[(Slot, Option<T>)], slot_of: impl Fn(&T) -> Slot, new: &mut Vec<T>) {
+    new.clear();
+    let mut rest = old;
+    for (slot, put) in changes {
+        let before = rest.partition_point(|item| slot_of(item) < *slot);
+        let (kept, from) = rest.split_at(before);
+        new.extend_from_slice(kept);
+        new.extend(*put);
+        let same = from.first().is_some_and(|item| slot_of(item) == *slot);
+        rest = from.get(usize::from(same)..).unwrap_or_default();
     }
-    before
+    new.extend_from_slice(rest);
 }
 
 /// Where a slot's entity is.

@@ -10,14 +10,16 @@ use crate::state::entity::Entity;
 use crate::state::slots::Slot;
 
 use super::arena::Arena;
-use super::bodies::{Bodies, Closes};
+use super::bodies::{Bodies, Closes, InView};
 use super::budget::Budget;
+use super::changes::Changes;
 use super::choice::Choice;
 use super::counters::Counters;
 use super::interest::{Interest, Scratch};
-use super::plan::{Kind, Planned, ViewPlan};
+use super::plan::{How, Planned, ViewPlan};
 use super::priority::Urgency;
 use super::segments::SegmentCache;
+use super::spare::Spare;
 use super::table::Table;
 
 /// What all sessions of a shard share while a tick is served: bodies by base, segments, scratch.
@@ -30,6 +32,9 @@ pub struct Kitchen {
     forced: Vec<Slot>,
     view: ViewPlan,
     choice: Choice,
+    changes: Changes,
+    /// Memory of what windows have let go.
+    pub spare: Spare,
     /// For the interests of all sessions.
     pub scratch: Scratch,
     layout: Option<Layout>,
@@ -61,6 +66,8 @@ impl Kitchen {
             forced: Vec::new(),
             view: ViewPlan::default(),
             choice: Choice::default(),
+            changes: Changes::default(),
+            spare: Spare::default(),
             scratch: Scratch::default(),
             layout: None,
             budget,
@@ -77,6 +84,7 @@ impl Kitchen {
     /// A new frame: nothing made for the last one holds.
     pub fn begin_tick(&mut self, frame: &Frame, counters: &mut Counters) {
         self.segments.begin_tick(frame.slot_count());
+        self.changes.begin_tick();
         self.shared_used = 0;
         let (hits, misses) = self.segments.take_counts();
         counters.segment_hits += hits;
@@ -106,7 +114,7 @@ impl Kitchen {
         let key = match base {
             None => Some(None),
             Some(Table::Whole(tick)) => Some(Some(*tick)),
-            Some(Table::Explicit { .. } | Table::Sparse { .. } | Table::Lost(_)) => None,
+            Some(Table::Explicit { .. } | Table::Sparse { .. } | Table::View { .. } | Table::Lost(_)) => None,
         };
         let key = key.filter(|_| self.forced.is_empty());
         if let Some(key) = key {
@@ -142,7 +150,7 @@ impl Kitchen {
             // Turn the order, so that what is always lost or never fits is not always the same (SPEC TAB8).
             self.plan.rotate(frame.tick.0 as usize * 389, frame.slot_count());
         }
-        bodies.pack(&self.plan, &mut self.segments);
+        bodies.pack(&self.plan, &mut self.segments, &mut self.spare);
         Some(dish)
     }
 
@@ -186,32 +194,56 @@ impl Kitchen {
             view,
             choice,
             private,
+            changes,
+            spare,
             ..
         } = self;
-        if !plan.plan_view(view, arena, base, interest, &self.forced) {
+        if !plan.plan_view(view, arena, base, interest, &self.forced, changes) {
             return None;
         }
         counters.complete_records += u64::from(plan.fallback_records());
-        let enters = view.reasons.iter().any(|reason| reason.kind == Kind::Enter);
-        let closes = if enters {
+        let closes = if view.enters() {
             Closes::WithAllParts
         } else {
             Closes::Always
         };
-        if private.pack_all(plan, segments, closes, Choice::first_room(bytes)) {
+        let mut in_view = InView {
+            slots: interest.slots(),
+            members: interest.members().len(),
+            own: view.own(),
+            closes,
+        };
+        if private.pack_all(plan, segments, in_view, Choice::first_room(bytes), spare) {
             return Some(ViewDish { exhaustive: true });
         }
+        let turn = frame.tick.0 as usize;
+        if private.pack_in_parts(plan, segments, in_view, bytes, turn, spare) {
+            return Some(ViewDish { exhaustive: true });
+        }
+        view.reason(plan, interest);
         choice.choose(plan, view, segments, &frame.schema, urgency, bytes);
-        let closes = if choice.arrivals_left_out() > 0 {
-            Closes::No
-        } else {
-            closes
-        };
-        private.pack_portions(choice.portions(), plan, segments, closes, frame.tick.0 as usize);
+        if choice.arrivals_left_out() > 0 {
+            in_view.closes = Closes::No;
+        }
+        let exhaustive = choice.left_out() == 0;
+        private.pack_portions(
+            choice.portions(),
+            plan,
+            segments,
+            in_view,
+            turn,
+            exhaustive,
+            spare,
+        );
         counters.records_omitted += choice.left_out() as u64;
-        Some(ViewDish {
-            exhaustive: choice.left_out() == 0,
-        })
+        Some(ViewDish { exhaustive })
+    }
+
+    /// Slots of whom the plan made last sends a record.
+    pub fn said(&self) -> impl Iterator<Item = Slot> + '_ {
+        let said = self.plan.entries().iter();
+        said.filter(|entry| !entry.is_removal() && entry.how != How::Awake)
+            .map(|entry| entry.slot)
     }
 
     /// The layout of the stream.

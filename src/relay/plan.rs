@@ -103,7 +103,7 @@ impl Planned {
                             return false;
                         }
                     }
-                    Table::Explicit { .. } | Table::Sparse { .. } => {
+                    Table::Explicit { .. } | Table::Sparse { .. } | Table::View { .. } => {
                         let slots = frame.slot_count().max(base.slot_count(base_frame));
                         for slot in (0..slots).map_while(|slot| Slot::try_from(slot).ok()) {
                             self.consider(slot, base, base_frame, arena);

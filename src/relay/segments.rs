@@ -4,6 +4,7 @@
 //! next frame comes; its memory is kept.
 
 use crate::delta::encode;
+use crate::delta::encode::Gaps;
 use crate::delta::layout::Layout;
 use crate::limits::{ARENA_FRAMES, SLOTS_MAX};
 use crate::wire::bits::BitWriter;
@@ -13,7 +14,7 @@ use super::plan::{How, Planned, PlannedEntry};
 /// A cached bit string.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
-    /// The bytes it lies in, from their first bit.
+    /// The bytes it lies in, from their first bit, and eight more, so that they can be copied by words.
     pub bytes: &'a [u8],
     /// Its length.
     pub bits: usize,
@@ -28,8 +29,13 @@ struct Entry {
 /// Bit strings of the current tick.
 pub struct SegmentCache {
     layout: Option<Layout>,
+    gaps: Gaps,
     bytes: Vec<u8>,
+    /// Bytes of the strings made.
+    end: usize,
     bases: Vec<(How, Vec<Entry>)>,
+    /// What was asked for last, and its place in `bases`.
+    last: Option<(How, usize)>,
     /// Place in `bases` of the base of a tick, one more than it, by the tick's low bits.
     by_tick: [u16; ARENA_FRAMES],
     used: usize,
@@ -40,6 +46,8 @@ pub struct SegmentCache {
 
 /// Bytes an entry may take, with the writer's head-room.
 const ROOM: usize = encode::ENTRY_BITS_MAX as usize / 8 + 16;
+/// Bytes beyond a string that may be read with it.
+const BEYOND: usize = 8;
 
 impl SegmentCache {
     /// An empty cache.
@@ -47,8 +55,11 @@ impl SegmentCache {
     pub fn new() -> SegmentCache {
         SegmentCache {
             layout: None,
+            gaps: Gaps::default(),
             bytes: Vec::new(),
+            end: 0,
             bases: Vec::new(),
+            last: None,
             by_tick: [0; ARENA_FRAMES],
             used: 0,
             slots: 0,
@@ -59,14 +70,14 @@ impl SegmentCache {
 
     /// A new stream: its layout.
     pub fn set_layout(&mut self, layout: Layout) {
+        self.gaps = Gaps::new(&layout);
         self.layout = Some(layout);
         self.begin_tick(0);
     }
 
     /// Empties the cache for a frame of `slots` slots.
     pub fn begin_tick(&mut self, slots: usize) {
-        self.bytes.clear();
-        self.used = 0;
+        (self.end, self.used, self.last) = (0, 0, None);
         self.by_tick = [0; ARENA_FRAMES];
         self.slots = slots.min(SLOTS_MAX);
     }
@@ -106,7 +117,14 @@ impl SegmentCache {
 
     /// The bits of an entry of `plan`.
     pub fn segment(&mut self, entry: &PlannedEntry, plan: &Planned) -> Segment<'_> {
-        let base = self.base(entry.how);
+        let base = match self.last {
+            Some((how, base)) if how == entry.how => base,
+            _ => {
+                let base = self.base(entry.how);
+                self.last = Some((entry.how, base));
+                base
+            }
+        };
         let place = usize::from(entry.slot);
         if place >= self.bases[base].1.len() {
             self.bases[base].1.resize(place + 1, Entry::default());
@@ -124,14 +142,21 @@ impl SegmentCache {
         let start = found.offset as usize;
         let bytes = found.bits.div_ceil(8) as usize;
         Segment {
-            bytes: &self.bytes[start..start + bytes],
+            bytes: &self.bytes[start..start + bytes + BEYOND],
             bits: found.bits as usize,
         }
     }
 
+    /// The codes of the gaps between entries.
+    pub fn gaps(&self) -> &Gaps {
+        &self.gaps
+    }
+
     fn make(&mut self, entry: &PlannedEntry, plan: &Planned) -> Entry {
-        let offset = self.bytes.len();
-        self.bytes.resize(offset + ROOM, 0);
+        let offset = self.end;
+        if self.bytes.len() < offset + ROOM + BEYOND {
+            self.bytes.resize(2 * offset + ROOM + BEYOND, 0);
+        }
         let mut writer = BitWriter::new(&mut self.bytes[offset..]);
         if let (Some(layout), Some(frame)) = (&self.layout, plan.frame()) {
             let now = frame.record(entry.slot);
@@ -140,16 +165,15 @@ impl SegmentCache {
                     encode::entry(layout, plan.base_record(entry), now, frame.server_us, &mut writer);
                 }
                 (How::Complete, Some(now)) => encode::complete(layout, now, frame.server_us, &mut writer),
-                (How::Awake, _) => encode::awake(&mut writer),
+                (How::Awake, _) => encode::awake(layout, &mut writer),
                 _ => {
                     let (departure, at_us, reason) = plan.departure(entry);
-                    encode::remove(departure, at_us, reason, frame.server_us, &mut writer);
+                    encode::remove(layout, departure, at_us, reason, frame.server_us, &mut writer);
                 }
             }
         }
         let bits = writer.bits();
-        let length = writer.finish();
-        self.bytes.truncate(offset + length);
+        self.end = offset + writer.finish();
         Entry {
             offset: u32::try_from(offset).unwrap_or(u32::MAX),
             bits: u32::try_from(bits).unwrap_or(u32::MAX),

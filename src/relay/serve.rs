@@ -8,17 +8,20 @@ use crate::limits::{
     DATAGRAM_MAX, JOIN_SPACING_US, PARTS_PER_TICK, SILENT_US, SNAPSHOT_BYTES_MIN, TIER_MAX, digest_spacing_us,
 };
 use crate::state::Frame;
-use crate::window::send::{Candidate, Dropped};
+use crate::state::slots::Slot;
+use crate::window::send::Candidate;
 use crate::wire::snapshot::{Held, SnapshotHeader};
 
 use super::arena::Arena;
-use super::bodies::{Bodies, full_mask};
+use super::bodies::{Bodies, Contents, full_mask};
 use super::compose::{Blocks, Outer, compose};
 use super::counters::{Counters, Withheld};
+use super::interest::Interest;
 use super::kitchen::{Dish, Kitchen};
 use super::outbox::{Outbox, Path};
 use super::priority::Urgency;
 use super::session::{OwnerRecord, Session, Way};
+use super::stamp::LONG_AGO;
 
 /// What the shard leaves of a session's turn and rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,13 +74,13 @@ pub fn serve(
         return false;
     }
     let chosen = session.choose_base(arena);
-    let restarted = session.restart_if_wanted(now_us, chosen.err(), counters);
+    let restarted = session.restart_if_wanted(now_us, chosen.err(), &mut kitchen.spare, counters);
     if session.waits_for_restart(now_us) {
         counters.withhold(Withheld::RestartPacing);
         return false;
     }
     let base = if restarted { None } else { chosen.ok().flatten() };
-    let base = session.advance_if_asked(now_us, base, arena, counters);
+    let base = session.advance_if_asked(now_us, base, arena, &mut kitchen.spare, counters);
     let base_complete = base.is_some_and(|base| {
         session
             .window
@@ -167,6 +170,39 @@ fn reason_to_wait(session: &Session, frame: &Frame, turn: Turn, now_us: u64) -> 
     None
 }
 
+/// Observes how old what the client had of those who were sent had become.
+fn sample(interest: &Interest, said: impl Iterator<Item = Slot>, frame: &Frame, counters: &mut Counters) {
+    for slot in said {
+        let age = interest
+            .member(slot)
+            .map(|member| interest.sent_age(member, frame.tick));
+        if let (Some(age), Some(record)) = (age.filter(|age| *age < LONG_AGO), frame.record(slot)) {
+            let us = u64::from(age) * u64::from(frame.schema.tick_period_us);
+            counters.staleness_us[usize::from(record.tier.min(TIER_MAX))].observe(us);
+        }
+    }
+}
+
+/// What was sent of a snapshot.
+#[derive(Default)]
+struct Sent {
+    parts: u32,
+    candidate: Option<Candidate<Arc<Contents>>>,
+}
+
+/// Offers what was sent to the window, where it may become a baseline; what has no place any more is kept as memory.
+fn offer(
+    session: &mut Session,
+    candidate: Option<Candidate<Arc<Contents>>>,
+    kitchen: &mut Kitchen,
+    counters: &mut Counters,
+) {
+    if let Some(candidate) = candidate {
+        session.window.offer(candidate, &mut kitchen.spare.candidates);
+    }
+    counters.window_slots.observe(session.window.in_use() as u64);
+}
+
 /// One snapshot on its way.
 struct Sending {
     /// Where the client may be, if it goes there, and the most bytes that may.
@@ -219,7 +255,11 @@ impl Sending {
             stopwatch: kitchen.stopwatch,
             limit: None,
         };
-        self.send(&served, session, arena, frame, None, now_us, outbox, counters)
+        let sent = self.send(&served, session, arena, frame, None, now_us, outbox, counters);
+        if sent.parts > 0 {
+            offer(session, sent.candidate, kitchen, counters);
+        }
+        sent.parts > 0
     }
 
     /// What the session sees, by priority within its budget, with the state of its own entity.
@@ -276,28 +316,38 @@ impl Sending {
             outbox,
             counters,
         );
-        if sent && let Some(interest) = &mut session.interest {
+        let Sent { parts, candidate } = sent;
+        if let (1.., Some(interest)) = (parts, &mut session.interest) {
+            let all = dish.exhaustive && parts as usize == served.parts;
+            let contents = kitchen.bodies(Dish::Private).contents();
+            let listed = || contents.held(full_mask(parts as usize));
+            let records = || listed().filter(|(_, removed)| !removed).map(|(slot, _)| slot);
             let sampled = session.served_snapshots.is_multiple_of(SAMPLE_EVERY);
             if sampled {
                 counters.view_members.observe(interest.members().len() as u64);
             }
-            let held = bodies.contents().held(u32::MAX);
-            let sent = held.filter(|(_, removed)| !removed).map(|(slot, _)| slot);
-            interest.note_sent(sent, frame.tick, |slot, age| {
-                if let (true, Some(record)) = (sampled, frame.record(slot)) {
-                    let us = u64::from(age) * u64::from(frame.schema.tick_period_us);
-                    counters.staleness_us[usize::from(record.tier.min(TIER_MAX))].observe(us);
+            if all {
+                if sampled {
+                    sample(interest, kitchen.said(), frame, counters);
                 }
-            });
-            if !dish.exhaustive {
-                let contents = bodies.contents();
-                let removed = |slot| contents.held(u32::MAX).any(|entry| entry == (slot, true));
+                let own = owner_slot.is_some_and(|own| kitchen.said().any(|slot| slot == own));
+                interest.note_all_sent(frame.tick, own);
+            } else {
+                if sampled {
+                    sample(interest, records(), frame, counters);
+                }
+                interest.note_sent(records(), frame.tick);
+                let removed = |slot| listed().any(|entry| entry == (slot, true));
                 interest.put_off(self.base.map(|base| base.id), frame.tick, removed);
             }
         }
-        sent
+        if parts > 0 {
+            offer(session, candidate, kitchen, counters);
+        }
+        parts > 0
     }
 
+    /// Sends the parts.
     #[allow(clippy::too_many_arguments)]
     fn send(
         &self,
@@ -309,7 +359,7 @@ impl Sending {
         now_us: u64,
         outbox: &mut impl Outbox,
         counters: &mut Counters,
-    ) -> bool {
+    ) -> Sent {
         let parts = served.parts;
         let header = self.header(session, arena, frame, now_us);
         let mut bytes = 0;
@@ -357,12 +407,12 @@ impl Sending {
             said += part.count as usize;
         }
         if sent == 0 {
-            return false;
+            return Sent::default();
         }
         (session.snapshot_us, session.snapshot_of) = (now_us, Some(frame.tick));
         counters.records_sent += said as u64;
         counters.records_omitted += (served.bodies.records() - said) as u64;
-        self.record(
+        let candidate = self.record(
             session,
             frame,
             &header,
@@ -377,7 +427,10 @@ impl Sending {
         counters.packets_measured += u64::from(sent);
         counters.encode_ns.observe(served.encode_ns / u64::from(sent));
         counters.seal_ns.observe(seal_ns / u64::from(sent));
-        true
+        Sent {
+            parts: sent,
+            candidate,
+        }
     }
 
     fn header(&self, session: &mut Session, arena: &Arena, frame: &Frame, now_us: u64) -> SnapshotHeader {
@@ -414,6 +467,7 @@ impl Sending {
         }
     }
 
+    /// Notes what was sent; the candidate that is to be offered, where it may become a baseline.
     #[allow(clippy::too_many_arguments)]
     fn record(
         &self,
@@ -425,7 +479,8 @@ impl Sending {
         bytes: usize,
         now_us: u64,
         counters: &mut Counters,
-    ) {
+    ) -> Option<Candidate<Arc<Contents>>> {
+        let mut offered = None;
         session.served_snapshots += 1;
         if header.candidate {
             session.candidate_us = now_us;
@@ -436,7 +491,7 @@ impl Sending {
                 server_us: frame.server_us,
                 contents: Arc::clone(bodies.contents()),
             };
-            session.window.offer(candidate, &mut Dropped);
+            offered = Some(candidate);
         }
         if sent > 2 {
             session.heavy_us = now_us;
@@ -447,9 +502,9 @@ impl Sending {
         counters.bytes_sent += bytes as u64;
         counters.full_snapshots += u64::from(header.base.is_none());
         counters.snapshot_bytes.observe(bytes as u64);
-        counters.window_slots.observe(session.window.in_use() as u64);
         if let Some(age) = header.base.and_then(|base| base.age_at(frame.tick)) {
             counters.baseline_age.observe(u64::from(age));
         }
+        offered
     }
 }

@@ -14,7 +14,7 @@ use crate::state::digest::Digest;
 use crate::state::player::PlayerEvent;
 use crate::token::TokenId;
 use crate::window::WindowLimits;
-use crate::window::send::{Dropped, RestartReason, SendWindow, WindowReport};
+use crate::window::send::{RestartReason, SendWindow, WindowReport};
 use crate::wire::bytes::{ByteReader, ReadError};
 use crate::wire::input::InputsBlock;
 use crate::wire::payload::{self, CloseReason, PathToken};
@@ -34,6 +34,7 @@ use super::inputs::Inputs;
 use super::interest::Interest;
 use super::outbox::Path;
 use super::pace::Pace;
+use super::spare::Spare;
 use super::table::Table;
 
 mod baseline;
@@ -185,6 +186,8 @@ pub struct Hearing<'a> {
     pub arena: &'a Arena,
     /// The shard's counters.
     pub counters: &'a mut Counters,
+    /// Where the memory of what is needed no more goes.
+    pub spare: &'a mut Spare,
     /// What the origin is to hear.
     pub events: &'a mut Vec<PlayerEvent>,
     /// Filled in: what it said of a challenge.
@@ -338,7 +341,7 @@ impl Session {
         reader.end()?;
         hearing.answer = answer;
         if flags & payload::REPORT != 0 {
-            self.take_report(hearing.now_us, hearing.report, hearing.arena, hearing.counters);
+            self.take_report(hearing);
             if received == Received::Keepalive {
                 received = Received::Report;
             }
@@ -354,7 +357,8 @@ impl Session {
         Ok(received)
     }
 
-    fn take_report(&mut self, now_us: u64, report: &Report, arena: &Arena, counters: &mut Counters) {
+    fn take_report(&mut self, hearing: &mut Hearing<'_>) {
+        let (now_us, report, counters) = (hearing.now_us, &*hearing.report, &mut *hearing.counters);
         counters.reports += 1;
         // A report that comes late is older: what the client knew then it knows still.
         self.stream_epoch_known = self.stream_epoch_known.max(report.stream_epoch);
@@ -374,10 +378,19 @@ impl Session {
         let sent = self.sealer.next_number();
         self.claims
             .take(&report.rejected, sent, &mut counters.rejected_by_clients);
-        self.take_window(now_us, report, arena, counters);
+        self.take_window(hearing);
     }
 
-    fn take_window(&mut self, now_us: u64, report: &Report, arena: &Arena, counters: &mut Counters) {
+    fn take_window(&mut self, hearing: &mut Hearing<'_>) {
+        let Hearing {
+            now_us,
+            report,
+            arena,
+            counters,
+            spare,
+            ..
+        } = hearing;
+        let (now_us, arena) = (*now_us, *arena);
         let read = WindowReport {
             session_epoch: report.session_epoch,
             generation: report.generation,
@@ -391,7 +404,7 @@ impl Session {
                 Some(frame) => Table::build(frame, base, &candidate.contents, mask, arena),
                 None => Table::Lost(candidate.id),
             },
-            &mut Dropped,
+            &mut spare.candidates,
         );
         counters.reports_stale += u64::from(outcome.stale);
         counters.reports_contradicting += u64::from(outcome.contradicted);

@@ -32,6 +32,7 @@ mod roaming;
 mod tour;
 
 use self::due::{Due, due};
+use self::farewell::FAREWELLS;
 use self::tour::Tour;
 use super::admission::{Admission, Census, Limits};
 use super::arena::Arena;
@@ -52,7 +53,7 @@ use super::session::Session;
 pub struct ShardSettings {
     /// This shard's index; it is part of every connection id.
     pub index: u8,
-    /// Sessions at the most.
+    /// Sessions at the most, of all shards that share a census.
     pub sessions_max: usize,
     /// Bytes each session may be sent.
     pub budget: Budget,
@@ -97,7 +98,7 @@ pub struct ShardLimits {
     pub limits: Limits,
     /// How many shards it has.
     pub shards: usize,
-    /// Sessions of each host.
+    /// Sessions, together and of each host.
     pub census: Arc<Census>,
 }
 
@@ -135,6 +136,8 @@ pub struct Shard {
     arena: Arena,
     kitchen: Kitchen,
     schema: Vec<u8>,
+    /// The lowest version that can read the stream.
+    version_least: u16,
     stream_epoch: u32,
     sessions: Vec<Option<Box<Session>>>,
     free: Vec<usize>,
@@ -184,6 +187,7 @@ impl Shard {
             egress: Egress::new(settings.egress_bytes_per_s),
             settings,
             schema: Vec::new(),
+            version_least: 0,
             stream_epoch: 0,
             sessions: Vec::new(),
             free: Vec::new(),
@@ -287,10 +291,17 @@ impl Shard {
         if frame.stream_epoch != self.stream_epoch {
             self.stream_epoch = frame.stream_epoch;
             self.schema = schema.to_vec();
+            self.version_least = frame.schema.coding.version();
+            self.part_from_older();
             self.kitchen.set_layout(Layout::new(&frame.schema));
             for session in self.sessions.iter_mut().flatten() {
                 if session.served_snapshots > 0 {
-                    session.restart_if_wanted(0, Some(RestartReason::StreamChanged), &mut self.counters);
+                    session.restart_if_wanted(
+                        0,
+                        Some(RestartReason::StreamChanged),
+                        &mut self.kitchen.spare,
+                        &mut self.counters,
+                    );
                 }
                 session.welcome_us = 0;
                 session.begin_stream();
@@ -305,6 +316,16 @@ impl Shard {
         self.arena.publish(frame);
         self.tour.begin(self.sessions.len());
         self.fresh = true;
+    }
+
+    /// Whoever speaks a version that cannot read the stream is told so and let go: nothing of it can be shown to him.
+    fn part_from_older(&mut self) {
+        let least = self.version_least;
+        let older = |session: &&mut Box<Session>| session.agreed.version < least;
+        for session in self.sessions.iter_mut().flatten().filter(older) {
+            let farewell = (CloseReason::Protocol, FAREWELLS, 0);
+            session.closing.get_or_insert(farewell);
+        }
     }
 
     /// Once a frame: how far behind the shard is, and how much it sends.

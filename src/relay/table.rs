@@ -4,8 +4,10 @@
 //! acknowledgement. A slot unchanged since its tick counts as known at the table's own tick, so ages only
 //! grow for what really differs. A table equal to the whole frame is just its tick.
 //!
-//! Memory: 2 bytes a slot for [`Table::Explicit`], 4 bytes a member for [`Table::Sparse`], a few bytes for
-//! [`Table::Whole`]; at most 32 tables a client.
+//! Memory: 2 bytes a slot for [`Table::Explicit`], 4 bytes a member for [`Table::Sparse`], a bit a slot for
+//! [`Table::View`], a few bytes for [`Table::Whole`]; at most 32 tables a client.
+
+use std::sync::Arc;
 
 use crate::sequence::Tick;
 use crate::state::Frame;
@@ -13,7 +15,7 @@ use crate::state::digest::Digest;
 use crate::state::slots::{Slot, SlotSet};
 
 use super::arena::Arena;
-use super::bodies::Contents;
+use super::bodies::{Contents, Everyone, full_mask};
 use super::interest::Interest;
 
 /// What a client has of one slot.
@@ -50,6 +52,13 @@ pub enum Table {
         /// Every entity that was in the view at the tick is a member.
         complete: bool,
     },
+    /// Everybody who was in the view at the tick, each with the record of the tick: what the snapshot says by itself.
+    View {
+        /// The snapshot's tick.
+        tick: Tick,
+        /// The snapshot, which left nothing out.
+        contents: Arc<Contents>,
+    },
     /// Of this tick's snapshot, but what it holds cannot be known any more: its frame, or the frame of its base,
     /// had left the arena when it was reported. It counts as held and is never named.
     Lost(Tick),
@@ -65,12 +74,18 @@ impl Table {
     pub fn build(
         frame: &Frame,
         base: Option<&Table>,
-        contents: &Contents,
+        contents: &Arc<Contents>,
         mask: u32,
         arena: &Arena,
     ) -> Table {
         if contents.is_exhaustive(mask) {
             return Table::Whole(frame.tick);
+        }
+        if contents.everyone(mask).is_some() {
+            return Table::View {
+                tick: frame.tick,
+                contents: Arc::clone(contents),
+            };
         }
         if base.is_some_and(|base| !base.is_readable(arena)) {
             return Table::Lost(frame.tick);
@@ -166,12 +181,25 @@ impl Table {
         Table::Explicit { tick, ages, complete }
     }
 
+    /// Who was in view, of a table of a whole view: everybody with the record of [`Table::tick`], but for the own entity.
+    #[must_use]
+    pub fn everyone<'a>(&'a self, arena: &'a Arena) -> Option<(&'a SlotSet, Option<(Slot, Tick)>)> {
+        match self {
+            Table::Whole(tick) => arena.frame(*tick).map(|frame| (frame.alive(), None)),
+            Table::View { contents, .. } => {
+                everyone_of(contents).map(|everyone| (&everyone.slots, everyone.own))
+            }
+            Table::Explicit { .. } | Table::Sparse { .. } | Table::Lost(_) => None,
+        }
+    }
+
     /// At most how many members it has.
     fn entries(&self, arena: &Arena) -> usize {
         match self {
             Table::Whole(tick) => arena.frame(*tick).map_or(0, |frame| frame.live()),
             Table::Explicit { ages, .. } => ages.len(),
             Table::Sparse { members, .. } => members.len(),
+            Table::View { contents, .. } => everyone_of(contents).map_or(0, |everyone| everyone.slots.len()),
             Table::Lost(_) => 0,
         }
     }
@@ -183,6 +211,9 @@ impl Table {
             Table::Whole(_) | Table::Lost(_) => true,
             Table::Explicit { ages, .. } => ages.get(usize::from(slot)).is_some_and(|age| *age != ABSENT),
             Table::Sparse { members, .. } => members.binary_search_by_key(&slot, |(slot, _)| *slot).is_ok(),
+            Table::View { contents, .. } => {
+                everyone_of(contents).is_some_and(|everyone| everyone.slots.contains(slot))
+            }
         }
     }
 
@@ -206,6 +237,12 @@ impl Table {
                     .iter()
                     .for_each(|(slot, age)| each(*slot, known_at(*tick, *age)));
             }
+            Table::View { tick, contents } => {
+                let known = everyone_of(contents).into_iter();
+                known
+                    .flat_map(|everyone| everyone.known_of_all(*tick))
+                    .for_each(|(slot, known)| each(slot, Known::At(known)));
+            }
         }
     }
 
@@ -225,6 +262,14 @@ impl Table {
                 }
             }
             Table::Lost(_) => {}
+            Table::View { tick, contents } => {
+                let known = everyone_of(contents).into_iter();
+                for (slot, known) in known.flat_map(|everyone| everyone.known_of_all(*tick)) {
+                    if let Some(age) = ages.get_mut(usize::from(slot)) {
+                        *age = carry(usize::from(slot), known);
+                    }
+                }
+            }
             Table::Whole(tick) => {
                 let Some(held) = arena.frame(*tick) else { return };
                 for slot in held.alive().iter().map(usize::from) {
@@ -252,6 +297,7 @@ impl Table {
             Table::Whole(tick)
             | Table::Explicit { tick, .. }
             | Table::Sparse { tick, .. }
+            | Table::View { tick, .. }
             | Table::Lost(tick) => *tick,
         }
     }
@@ -261,7 +307,7 @@ impl Table {
     pub fn is_readable(&self, arena: &Arena) -> bool {
         match self {
             Table::Whole(tick) => arena.frame(*tick).is_some(),
-            Table::Explicit { .. } | Table::Sparse { .. } => true,
+            Table::Explicit { .. } | Table::Sparse { .. } | Table::View { .. } => true,
             Table::Lost(_) => false,
         }
     }
@@ -282,6 +328,9 @@ impl Table {
                     Err(_) => Known::Absent,
                 }
             }
+            Table::View { tick, contents } => everyone_of(contents)
+                .and_then(|everyone| everyone.known(slot, *tick))
+                .map_or(Known::Absent, Known::At),
         }
     }
 
@@ -292,6 +341,9 @@ impl Table {
             Table::Whole(_) => frame.slot_count(),
             Table::Explicit { ages, .. } => ages.len(),
             Table::Sparse { members, .. } => members.last().map_or(0, |(slot, _)| usize::from(*slot) + 1),
+            Table::View { contents, .. } => {
+                everyone_of(contents).map_or(0, |everyone| everyone.slots.words().len() * 64)
+            }
             Table::Lost(_) => 0,
         }
     }
@@ -300,7 +352,7 @@ impl Table {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         match self {
-            Table::Whole(_) => true,
+            Table::Whole(_) | Table::View { .. } => true,
             Table::Explicit { complete, .. } | Table::Sparse { complete, .. } => *complete,
             Table::Lost(_) => false,
         }
@@ -341,6 +393,16 @@ impl Table {
                 digest_of_ages(*tick, entries.filter(|(_, age)| *age != ABSENT), arena)
             }
             Table::Sparse { tick, members, .. } => digest_of_ages(*tick, members.iter().copied(), arena),
+            Table::View { tick, contents } => {
+                let everyone = everyone_of(contents)?;
+                digest_of(
+                    *tick,
+                    everyone
+                        .known_of_all(*tick)
+                        .map(|(slot, known)| (slot, Some(known))),
+                    arena,
+                )
+            }
         }
     }
 
@@ -351,8 +413,14 @@ impl Table {
             Table::Whole(_) | Table::Lost(_) => 0,
             Table::Explicit { ages, .. } => ages.len() * size_of::<u16>(),
             Table::Sparse { members, .. } => members.len() * size_of::<(Slot, u16)>(),
+            Table::View { contents, .. } => size_of::<Contents>() + contents.heap_bytes(),
         }
     }
+}
+
+/// Who is in the view of a snapshot all of whose parts are held.
+fn everyone_of(contents: &Contents) -> Option<&Everyone> {
+    contents.everyone(full_mask(contents.parts()))
 }
 
 /// What an age of the table of `tick` says.
@@ -374,12 +442,23 @@ fn carry(frame: &Frame, slot: Slot, known: Tick) -> u16 {
 }
 
 fn digest_of_ages(tick: Tick, entries: impl Iterator<Item = (Slot, u16)>, arena: &Arena) -> Option<Digest> {
+    let known = |age| match known_at(tick, age) {
+        Known::At(known) => Some(known),
+        Known::Absent | Known::Old => None,
+    };
+    digest_of(tick, entries.map(|(slot, age)| (slot, known(age))), arena)
+}
+
+/// The digest of records of these ticks in the table of `tick`; `None` with one that cannot be told.
+fn digest_of(
+    tick: Tick,
+    entries: impl Iterator<Item = (Slot, Option<Tick>)>,
+    arena: &Arena,
+) -> Option<Digest> {
     let own = arena.frame(tick)?;
     let mut sum = Digest::EMPTY;
-    for (slot, age) in entries {
-        let Known::At(known) = known_at(tick, age) else {
-            return None;
-        };
+    for (slot, known) in entries {
+        let known = known?;
         let frame = if known == tick { own } else { arena.frame(known)? };
         sum = sum.plus(frame.digest_of(slot));
     }
@@ -394,14 +473,14 @@ mod tests {
     use crate::state::entity::Entity;
     use crate::state::update::{Despawn, TickUpdate};
 
-    fn contents(parts: &[&[(Slot, bool)]], exhaustive: bool) -> Contents {
+    fn contents(parts: &[&[(Slot, bool)]], exhaustive: bool) -> Arc<Contents> {
         let mut builder = ContentsBuilder::default();
         for part in parts {
             part.iter()
                 .for_each(|(slot, removed)| builder.push(*slot, *removed));
             builder.end_part();
         }
-        builder.finish(exhaustive)
+        Arc::new(builder.finish(exhaustive))
     }
 
     /// SPEC TAB8: the table is its base plus the held parts; what was not held keeps its old tick.

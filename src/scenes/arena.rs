@@ -28,6 +28,7 @@ use super::SceneError;
 use super::census::Census;
 use super::draws::Draws;
 use super::roster::{InputCounts, PlayerKey, Roster};
+use crate::state::coding::Coding;
 use crate::state::entity::Entity;
 use crate::state::player::{Directive, PlayerEvent};
 use crate::state::sample::{ExtraSample, WorldSample};
@@ -270,7 +271,8 @@ impl Arena {
             let team = u8::from(self.players[1] < self.players[0]);
             let mind = Mind::Player {
                 key,
-                left_s: 0.0,
+                // What it sent before it had a place is played at once, and does not stay behind for ever.
+                left_s: WAITING_S,
                 silent_s: 0.0,
             };
             let place = self.somewhere();
@@ -354,6 +356,7 @@ fn schema(wall: f64, tick_period_us: u32) -> Schema {
         query_critical,
     };
     let schema = Schema {
+        coding: Coding::Standard,
         name: "arena".to_owned(),
         version: 1,
         tick_period_us,

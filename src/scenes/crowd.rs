@@ -14,6 +14,7 @@ use self::walker::{Walker, walkers};
 use super::SceneError;
 use super::input::Input;
 use super::roster::{InputCounts, PlayerKey, Roster};
+use crate::state::coding::Coding;
 use crate::state::entity::Entity;
 use crate::state::player::{Directive, PlayerEvent};
 use crate::state::sample::WorldSample;
@@ -305,6 +306,7 @@ fn schema(half: f64, tick_period_us: u32) -> Schema {
         query_critical,
     };
     let schema = Schema {
+        coding: Coding::Standard,
         name: "crowd".to_owned(),
         version: 1,
         tick_period_us,

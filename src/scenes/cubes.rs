@@ -6,6 +6,7 @@
 
 use super::SceneError;
 use super::yard::{CEILING_M, Pose, SPEED_M_S, Yard};
+use crate::state::coding::Coding;
 use crate::state::entity::Entity;
 use crate::state::rotation::Rotation;
 use crate::state::sample::{ExtraSample, Sample, WorldSample};
@@ -209,6 +210,7 @@ fn schema(wall: f32, tick_period_us: u32) -> Schema {
         query_critical: true,
     };
     let schema = Schema {
+        coding: Coding::Standard,
         name: "cubes".to_owned(),
         version: 1,
         tick_period_us,

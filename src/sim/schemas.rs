@@ -2,6 +2,7 @@
 
 use super::dice::Dice;
 use super::scenario::WorldPlan;
+use crate::state::coding::Coding;
 use crate::state::schema::{Axis, Class, ExtraField, Rate, Schema};
 
 /// Draws one.
@@ -55,6 +56,7 @@ pub fn schema(dice: &mut Dice, plan: &WorldPlan) -> Schema {
     });
     let classes = classes.collect();
     Schema {
+        coding: [Coding::Plain, Coding::Standard][dice.index(2)].clone(),
         name: "simulated".to_owned(),
         version: u16::try_from(dice.up_to(9)).unwrap_or(0),
         tick_period_us: u32::try_from(plan.period_us).unwrap_or(50_000),

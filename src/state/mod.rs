@@ -4,6 +4,7 @@
 //! [`TickUpdate`](update::TickUpdate); applied to a [`World`](world::World) it becomes an immutable
 //! [`Frame`]. From there on everything is integers (SPEC ID7).
 
+pub mod coding;
 pub mod digest;
 pub mod entity;
 pub mod frame;

@@ -44,6 +44,23 @@ pub struct Sample {
     pub at_rest: bool,
 }
 
+impl Sample {
+    /// An entity that stands upright at the origin, in its first segment: what a game fills in from here is what it knows.
+    #[must_use]
+    pub fn at(entity: Entity, observed_us: u64) -> Sample {
+        Sample {
+            entity,
+            segment: 0,
+            observed_us,
+            position: [0.0; 3],
+            rotation: [0.0, 0.0, 0.0, 1.0],
+            velocity: [0.0; 3],
+            angular: [0.0; 3],
+            at_rest: false,
+        }
+    }
+}
+
 /// A new value of one extra field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtraSample {

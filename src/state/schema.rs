@@ -3,6 +3,7 @@
 //! Invariant: a `Schema` that passed [`Schema::check`] quantises every value within its bounds without loss
 //! beyond half a step, and every integer it can produce fits the bits it declares.
 
+use super::coding::Coding;
 use crate::limits::{CLASSES_MAX, EXTRA_FIELDS_MAX, NAME_BYTES_MAX};
 
 /// Highest magnitude of a quantised velocity component: 17 bits, so that the prediction's products stay
@@ -35,6 +36,8 @@ pub struct Schema {
     pub extras: Vec<ExtraField>,
     /// Classes of entity, 1 to [`CLASSES_MAX`].
     pub classes: Vec<Class>,
+    /// How records become bits.
+    pub coding: Coding,
 }
 
 /// One position axis in metres: values from `min` to `max` in steps of `step`.
@@ -354,6 +357,7 @@ pub(crate) mod tests {
     /// A schema with every kind of field, for tests.
     pub(crate) fn full_schema() -> Schema {
         Schema {
+            coding: Coding::Plain,
             name: "test".into(),
             version: 1,
             tick_period_us: 50_000,

@@ -80,6 +80,28 @@ impl SlotSet {
         (word & ((1 << (slot % 64)) - 1)).count_ones() as usize
     }
 
+    /// The slots by 64, the lowest bit the lowest slot.
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// The 64 slots of a word; none beyond the last.
+    #[must_use]
+    pub fn word(&self, index: usize) -> u64 {
+        self.words.get(index).copied().unwrap_or(0)
+    }
+
+    /// Sets the 64 slots of a word, growing as needed.
+    pub fn set_word(&mut self, index: usize, bits: u64) {
+        if index >= self.words.len() {
+            self.words.resize(index + 1, 0);
+        }
+        if let Some(word) = self.words.get_mut(index) {
+            *word = bits;
+        }
+    }
+
     /// Takes over the slots of another, keeping its own room.
     pub fn copy_from(&mut self, other: &SlotSet) {
         self.words.clone_from(&other.words);
@@ -122,18 +144,22 @@ impl SlotSet {
     }
 }
 
+/// The slots of one word, in rising order.
+#[inline]
+pub fn slots_of(word: usize, mut bits: u64) -> impl Iterator<Item = Slot> {
+    core::iter::from_fn(move || {
+        if bits == 0 {
+            return None;
+        }
+        let bit = bits.trailing_zeros() as usize;
+        bits &= bits - 1;
+        Slot::try_from(word * 64 + bit).ok()
+    })
+}
+
 /// The slots of numbered words, in rising order.
 fn bits(words: impl Iterator<Item = (usize, u64)>) -> impl Iterator<Item = Slot> {
-    words.flat_map(|(word, mut rest)| {
-        core::iter::from_fn(move || {
-            if rest == 0 {
-                return None;
-            }
-            let bit = rest.trailing_zeros() as usize;
-            rest &= rest - 1;
-            Slot::try_from(word * 64 + bit).ok()
-        })
-    })
+    words.flat_map(|(word, rest)| slots_of(word, rest))
 }
 
 impl Extend<Slot> for SlotSet {
@@ -179,6 +205,13 @@ mod tests {
                 set.iter_from(from).collect::<Vec<_>>(),
                 oracle.range(from..).copied().collect::<Vec<_>>()
             );
+            let mut words = SlotSet::default();
+            for (index, word) in set.words().iter().enumerate().rev() {
+                prop_assert_eq!(set.word(index), *word);
+                words.set_word(index, *word);
+            }
+            prop_assert_eq!(words.iter().collect::<Vec<_>>(), set.iter().collect::<Vec<_>>());
+            prop_assert_eq!(words.word(700), 0);
             set.union(&other);
             oracle.extend(b.iter().copied());
             prop_assert_eq!(set.len(), oracle.len());

@@ -14,6 +14,7 @@ use super::error::TraceFault;
 use super::header::TraceHeader;
 use super::record::TraceRow;
 use crate::limits::CLASSES_MAX;
+use crate::state::coding::Coding;
 use crate::state::schema::{Axis, Class, ExtraField, RATE_HIGHEST, Rate, Schema, SchemaError};
 use std::collections::HashMap;
 
@@ -188,6 +189,7 @@ impl Facts {
             query_critical: is_query_critical(name),
         };
         let schema = Schema {
+            coding: Coding::Standard,
             name: header.name.clone(),
             version: 1,
             tick_period_us: u32::try_from(median).unwrap_or(u32::MAX),

@@ -18,6 +18,9 @@ pub struct BitWriter<'a> {
 }
 
 impl<'a> BitWriter<'a> {
+    /// The most bits of one [`put_long`](BitWriter::put_long).
+    pub const LONG: u32 = 56;
+
     /// A writer at the start of `buffer`. The last 8 bytes of the buffer are head-room for whole-word stores:
     /// [`capacity_bits`](BitWriter::capacity_bits) does not count them.
     #[must_use]
@@ -44,15 +47,23 @@ impl<'a> BitWriter<'a> {
 
     /// Appends the low `count` bits of `value`, 0 to 32. Bits above must be zero.
     #[inline]
-    #[allow(clippy::indexing_slicing)]
     pub fn put(&mut self, value: u32, count: u32) {
+        debug_assert!(count <= 32, "{count} bits of 32");
+        self.put_long(u64::from(value), count);
+    }
+
+    /// Appends the low `count` bits of `value`, 0 to [`LONG`](BitWriter::LONG). Bits above must be zero.
+    #[inline]
+    #[allow(clippy::indexing_slicing)]
+    pub fn put_long(&mut self, value: u64, count: u32) {
         debug_assert!(
-            count <= 32 && (count == 32 || value >> count == 0),
+            count <= Self::LONG && value >> count == 0,
             "{value} does not fit {count} bits"
         );
-        self.accumulator |= u64::from(value) << self.pending;
+        self.accumulator |= value << self.pending;
         self.pending += count;
-        // Store all pending bits, keep the ones that do not fill a byte. `pending` is at most 7 + 32 here.
+        // Store all pending bits, keep the ones that do not fill a byte. `pending` is at most 7 + 56 here, so that not all of
+        // the accumulator is whole.
         self.buffer[self.stored..self.stored + 8].copy_from_slice(&self.accumulator.to_le_bytes());
         let whole = self.pending / 8;
         self.stored += whole as usize;
@@ -66,28 +77,23 @@ impl<'a> BitWriter<'a> {
         self.put(u32::from(bit), 1);
     }
 
-    /// Appends the first `count` bits of `source`, whose bits start at its first byte.
+    /// Appends the first `count` bits of `source`, whose bits start at its first byte. Where `source` goes on for 8 bytes
+    /// beyond them, none of it is copied byte by byte.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)]
     pub fn put_bits(&mut self, source: &[u8], count: usize) {
-        let mut words = source.chunks_exact(4);
-        let mut left = count;
-        for word in words.by_ref().take(count / 32) {
-            if let Ok(word) = word.try_into() {
-                self.put(u32::from_le_bytes(word), 32);
-            }
-            left -= 32;
+        debug_assert!(source.len() * 8 >= count, "the source holds {count} bits");
+        let (mut rest, mut left) = (source, count);
+        while left > 0 {
+            let word = match rest.first_chunk() {
+                Some(word) => u64::from_le_bytes(*word),
+                None => last_word(rest),
+            };
+            let taken = left.min(COPIED_BITS);
+            self.put_long(word & (u64::MAX >> (64 - taken)), taken as u32);
+            rest = rest.get(COPIED_BITS / 8..).unwrap_or_default();
+            left -= taken;
         }
-        for byte in source.iter().skip(count / 32 * 4) {
-            if left == 0 {
-                break;
-            }
-            let bits = left.min(8);
-            self.put(
-                u32::from(*byte) & ((1 << bits) - 1),
-                u32::try_from(bits).unwrap_or(0),
-            );
-            left -= bits;
-        }
-        debug_assert_eq!(left, 0, "the source holds {count} bits");
     }
 
     /// Ends the string: the last byte is padded with zero bits. Returns its length in bytes.
@@ -95,6 +101,18 @@ impl<'a> BitWriter<'a> {
     pub fn finish(self) -> usize {
         self.stored + usize::from(self.pending > 0)
     }
+}
+
+/// Bits of a string copied at a time: with those pending in a byte they fit the accumulator.
+const COPIED_BITS: usize = BitWriter::LONG as usize;
+
+/// Fewer than 8 bytes as a word.
+fn last_word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    for (to, from) in word.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    u64::from_le_bytes(word)
 }
 
 /// Reads bit fields; never past the end.
@@ -105,6 +123,9 @@ pub struct BitReader<'a> {
 }
 
 impl<'a> BitReader<'a> {
+    /// Bits that [`peek`](BitReader::peek) shows.
+    pub const AHEAD: u32 = 57;
+
     /// A reader at the start of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> BitReader<'a> {
@@ -125,10 +146,15 @@ impl<'a> BitReader<'a> {
     #[allow(clippy::cast_possible_truncation)]
     pub fn take(&mut self, count: u32) -> Result<u32, ReadError> {
         debug_assert!(count <= 32);
-        let end = self.position + count as usize;
-        if end > self.bytes.len() * 8 {
-            return Err(ReadError::Short);
-        }
+        let ahead = self.peek();
+        self.skip(count)?;
+        Ok((ahead & ((1u64 << count) - 1)) as u32)
+    }
+
+    /// The next [`AHEAD`](BitReader::AHEAD) bits or more without reading them; zeros stand for what is not there.
+    #[inline]
+    #[must_use]
+    pub fn peek(&self) -> u64 {
         let first = self.position / 8;
         let word = match self.bytes.get(first..first + 8) {
             Some(window) => window.try_into().map_or(0, u64::from_le_bytes),
@@ -140,8 +166,21 @@ impl<'a> BitReader<'a> {
                 u64::from_le_bytes(window)
             }
         };
+        word >> (self.position % 8)
+    }
+
+    /// Passes over `count` bits.
+    ///
+    /// # Errors
+    /// [`ReadError::Short`] when fewer are left.
+    #[inline]
+    pub fn skip(&mut self, count: u32) -> Result<(), ReadError> {
+        let end = self.position + count as usize;
+        if end > self.bytes.len() * 8 {
+            return Err(ReadError::Short);
+        }
         self.position = end;
-        Ok((word >> (self.position.wrapping_sub(count as usize) % 8) & ((1u64 << count) - 1)) as u32)
+        Ok(())
     }
 
     /// Reads one bit.
@@ -207,6 +246,23 @@ mod tests {
                 prop_assert_eq!(reader.take(*count).unwrap(), *value);
             }
             reader.end().unwrap();
+        }
+
+        /// A long field is its two halves.
+        #[test]
+        fn long_fields_are_two_short_ones(fields in prop::collection::vec((any::<u64>(), 0..=BitWriter::LONG), 0..40)) {
+            let (mut long, mut short) = (vec![0xAA; 400], vec![0x55; 400]);
+            let (mut one, mut two) = (BitWriter::new(&mut long), BitWriter::new(&mut short));
+            for (value, count) in fields {
+                let value = value & ((1 << count) - 1);
+                one.put_long(value, count);
+                let low = count.min(32);
+                two.put((value & ((1 << low) - 1)) as u32, low);
+                two.put((value >> low) as u32, count - low);
+            }
+            let length = one.finish();
+            prop_assert_eq!(length, two.finish());
+            prop_assert_eq!(&long[..length], &short[..length]);
         }
 
         /// A stitched string is the concatenation of its pieces.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ackline::state::schema::Rate;
 use ackline::wire::snapshot::SnapshotHeader;
 
-use crate::bits::{Bits, zigzag};
+use crate::bits::{Bits, Field, zigzag};
 use crate::damage::{Scene, Shot};
 use crate::dice::Dice;
 use crate::forge::{AWAKE, COMPLETE, Forge, GENERAL, ID, LIFE, MOTION, REMOVE};
@@ -31,7 +31,7 @@ fn rate_change(
         motion.angular[0]
     };
     let difference = change(value, i64::from(rate.highest()));
-    forge.bits.triple(5, [zigzag(difference), 0, 0], None);
+    forge.bits.three(Field::Rate, [zigzag(difference), 0, 0]);
     Some(())
 }
 
@@ -117,7 +117,10 @@ pub const ENTRIES: &[Entry] = &[
         f.motion(f.server_us, 1);
         let predicted = f.predicted(&motion, f.server_us);
         let residual = |axis: usize| zigzag(i64::from(motion.position[axis]) - predicted[axis]);
-        f.bits.triple(5, [residual(0), residual(1), residual(2)], None);
+        f.bits.three(
+            Field::Position(motion.at_rest),
+            [residual(0), residual(1), residual(2)],
+        );
         Some(())
     }),
     ("position beyond its axis", "out_of_range", |f| {
@@ -126,28 +129,36 @@ pub const ENTRIES: &[Entry] = &[
         f.motion(f.server_us, 1);
         let predicted = f.predicted(&motion, f.server_us);
         let beyond = if f.dice.chance(500) { -1 } else { highest + 1 };
-        f.bits.triple(5, [1, zigzag(beyond - predicted[1]), 0], None);
+        f.bits.three(
+            Field::Position(motion.at_rest),
+            [1, zigzag(beyond - predicted[1]), 0],
+        );
         Some(())
     }),
     ("position wider than needed", "not_canonical", |f| {
+        f.tuned(false)?;
         f.mover()?;
         f.motion(f.server_us, 1);
-        f.bits
-            .triple(5, [1, 2, 3], Some(3 + u32::try_from(f.dice.below(28)).unwrap()));
+        f.bits.triple(
+            Field::Rate,
+            [1, 2, 3],
+            Some(3 + u32::try_from(f.dice.below(28)).unwrap()),
+        );
         Some(())
     }),
     ("rotation as before", "not_canonical", |f| {
         f.mover()?;
         f.motion(f.server_us, 0b10);
         f.bits.put(1, 1);
-        f.bits.triple(4, [0; 3], None);
+        f.bits.three(Field::Rotation, [0; 3]);
         Some(())
     }),
     ("rotation wider than needed", "not_canonical", |f| {
+        f.tuned(false)?;
         f.mover()?;
         f.motion(f.server_us, 0b10);
         f.bits.put(1, 1);
-        f.bits.triple(4, [0, 1, 0], Some(2));
+        f.bits.triple(Field::Rotation, [0, 1, 0], Some(2));
         Some(())
     }),
     ("rotation whole with the same largest", "not_canonical", |f| {
@@ -162,15 +173,57 @@ pub const ENTRIES: &[Entry] = &[
         f.motion(f.server_us, 0b10);
         f.bits.put(u64::from((motion.rotation.largest + 1) % 4) << 1, 3);
         let bits = u32::from(f.schema.rotation_bits);
-        (0..3).for_each(|_| f.bits.put((1 << bits) - 1, bits));
+        match f.bits.is_tuned() {
+            true => f.bits.three(Field::Rotation, [1 << (bits + 1), 0, 0]),
+            false => (0..3).for_each(|_| f.bits.put((1 << bits) - 1, bits)),
+        }
         Some(())
     }),
     ("rotation part below zero", "out_of_range", |f| {
         let (_, motion) = f.mover()?;
         f.motion(f.server_us, 0b10);
         f.bits.put(1, 1);
-        f.bits
-            .triple(4, [zigzag(-1 - i64::from(motion.rotation.parts[0])), 0, 0], None);
+        f.bits.three(
+            Field::Rotation,
+            [zigzag(-1 - i64::from(motion.rotation.parts[0])), 0, 0],
+        );
+        Some(())
+    }),
+    ("tuned, a rate that there is not", "not_canonical", |f| {
+        f.tuned(true)?;
+        let absent = [(2, f.schema.velocity), (3, f.schema.angular)];
+        let (at, _) = absent.into_iter().find(|(_, rate)| rate.is_none())?;
+        f.mover()?;
+        f.motion(f.server_us, 1 << at);
+        Some(())
+    }),
+    ("tuned, a first motion that changes", "not_canonical", |f| {
+        f.tuned(true)?;
+        f.member(|record| record.motion.is_none())?;
+        let mask = 1 << f.dice.below(4);
+        f.motion(f.server_us, mask);
+        Some(())
+    }),
+    ("tuned, general within general", "not_canonical", |f| {
+        f.tuned(true)?;
+        f.member(|_| true)?;
+        f.kind(GENERAL);
+        f.bits.put(0b101, 3);
+        f.bits.symbol(1, 32 + f.dice.below(4));
+        Some(())
+    }),
+    ("tuned, a number of 33 bits", "out_of_range", |f| {
+        f.tuned(true)?;
+        let (_, motion) = f.mover()?;
+        f.motion(f.server_us, 1);
+        f.bits.symbol(2 + usize::from(motion.at_rest), 15);
+        f.bits.put(18 + f.dice.below(14), 5);
+        Some(())
+    }),
+    ("tuned, a gap of 33 bits", "out_of_range", |f| {
+        f.tuned(true)?;
+        f.bits.symbol(0, 15);
+        f.bits.put(18 + f.dice.below(14), 5);
         Some(())
     }),
     ("velocity beyond its bound", "out_of_range", |f| {
@@ -249,13 +302,11 @@ pub const ENTRIES: &[Entry] = &[
         Some(())
     }),
     ("slot 32768", "slot_range", |f| {
-        f.bits.put(0b111, 3);
-        f.bits.put(32_768 - 73, 15);
+        f.bits.gap(32_768);
         Some(())
     }),
     ("slot 32840", "slot_range", |f| {
-        f.bits.put(0b111, 3);
-        f.bits.put(0x7FFF, 15);
+        f.bits.gap(32_840);
         Some(())
     }),
     ("id above 32 bits", "out_of_range", |f| {
@@ -433,10 +484,11 @@ pub fn forged(entry: usize, scene: &Scene<'_>, payload: &Payload, dice: &mut Dic
         schema: client.schema()?,
         base,
         server_us: header.server_us,
-        bits: Bits::default(),
+        bits: Bits::new(client.schema()?),
         dice,
     };
     write(&mut forge)?;
+    forge.bits.finish();
     let mut body = forge.bits.bytes();
     if expected != "ok" {
         // More bits than the entry needs, so that what is wrong is met before the end.

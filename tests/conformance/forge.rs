@@ -12,12 +12,12 @@ use crate::dice::Dice;
 pub const ID: [u32; 4] = [7, 12, 20, 32];
 pub const LIFE: [u32; 4] = [2, 6, 16, 32];
 
-/// Prefixes of the kinds and their lengths.
-pub const MOTION: (u64, u32) = (0, 1);
-pub const GENERAL: (u64, u32) = (0b01, 2);
-pub const COMPLETE: (u64, u32) = (0b011, 3);
-pub const REMOVE: (u64, u32) = (0b0111, 4);
-pub const AWAKE: (u64, u32) = (0b1111, 4);
+/// Prefixes of the kinds, their lengths, and the heads of tuned entries.
+pub const MOTION: (u64, u32, u64) = (0, 1, 0);
+pub const GENERAL: (u64, u32, u64) = (0b01, 2, 32);
+pub const COMPLETE: (u64, u32, u64) = (0b011, 3, 33);
+pub const REMOVE: (u64, u32, u64) = (0b0111, 4, 34);
+pub const AWAKE: (u64, u32, u64) = (0b1111, 4, 35);
 
 /// What an entry is written with.
 pub struct Forge<'a> {
@@ -65,18 +65,23 @@ impl Forge<'_> {
         Some(slot)
     }
 
-    pub fn kind(&mut self, (prefix, length): (u64, u32)) {
-        self.bits.put(prefix, length);
+    pub fn kind(&mut self, kind: (u64, u32, u64)) {
+        self.bits.kind(kind);
+    }
+
+    /// Goes on where entries are tuned, or where they are not.
+    pub fn tuned(&self, tuned: bool) -> Option<()> {
+        (self.bits.is_tuned() == tuned).then_some(())
     }
 
     /// A motion that goes on from `last` at `observed_us` and changes the fields of `mask`.
     pub fn motion(&mut self, observed_us: u64, mask: u64) {
         self.kind(MOTION);
+        self.bits.changes(mask);
         self.bits.age(self.server_us - observed_us, self.schema);
-        self.mask(mask);
-    }
-
-    pub fn mask(&mut self, mask: u64) {
+        if self.bits.is_tuned() {
+            return;
+        }
         self.bits.put(mask & 0b11, 2);
         if self.schema.velocity.is_some() {
             self.bits.put(mask >> 2 & 1, 1);

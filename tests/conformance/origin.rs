@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ackline::delta;
 use ackline::sequence::Tick;
 use ackline::state::Frame;
+use ackline::state::coding::{Coding, Lengths};
 use ackline::state::entity::Entity;
 use ackline::state::player::{Directive, Order, PlayerId};
 use ackline::state::record::Motion;
@@ -109,6 +110,7 @@ pub fn random_schema(dice: &mut Dice, hz: u32, on_change: bool) -> Schema {
         })
         .collect();
     Schema {
+        coding: coding(dice),
         name: "conformance".into(),
         version: u16::try_from(dice.below(65_536)).unwrap(),
         tick_period_us: 1_000_000 / hz,
@@ -123,6 +125,15 @@ pub fn random_schema(dice: &mut Dice, hz: u32, on_change: bool) -> Schema {
         angular,
         extras,
         classes,
+    }
+}
+
+/// One of the three ways to code records.
+fn coding(dice: &mut Dice) -> Coding {
+    match dice.index(3) {
+        0 => Coding::Plain,
+        1 => Coding::Standard,
+        _ => Coding::Own(Arc::new(Lengths::flat())),
     }
 }
 

@@ -285,7 +285,7 @@ fn owner(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> Option<Shot> 
     let layout = Layout::new(schema);
     let mut buffer = [0; 160];
     let mut writer = BitWriter::new(&mut buffer);
-    encode::gap(None, slot, &mut writer);
+    encode::Gaps::new(&layout).put(None, slot, &mut writer);
     encode::complete(&layout, &record, as_of_us, &mut writer);
     let length = writer.finish();
     let mut body = buffer[..length].to_vec();

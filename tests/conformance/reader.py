@@ -185,6 +185,41 @@ class Class(NamedTuple):
     query_critical: bool
 
 
+Codes = Tuple[Tuple[Tuple[int, int], ...], ...]
+"""Of each code, for each eight bits that may come next: the symbol and how many of them it takes."""
+
+
+def make_codes(lengths: Sequence[int]) -> Optional[Codes]:
+    """D, Tuned codes: the 68 codes of a table set, or None if a code is not complete."""
+    codes = []
+    for symbols in (16, 36) + 66 * (16,):
+        own, lengths = lengths[:symbols], lengths[symbols:]
+        if any(not 1 <= length <= 8 for length in own) or sum(1 << 8 - length for length in own) != 256:
+            return None
+        found: List[Tuple[int, int]] = [(0, 0)] * 256
+        code = 0
+        for length in range(1, 9):
+            code <<= 1
+            for symbol in (symbol for symbol, of in enumerate(own) if of == length):
+                reversed_ = int(f"{code:0{length}b}"[::-1], 2)
+                for above in range(1 << 8 - length):
+                    found[reversed_ | above << length] = symbol, length
+                code += 1
+        codes.append(tuple(found))
+    return tuple(codes)
+
+
+def standard_codes() -> Codes:
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/PROTOCOL-tables.txt")
+    with open(path, encoding="ascii") as file:
+        codes = make_codes([int(digit) for digit in file.read() if digit.isdigit()])
+    assert codes is not None
+    return codes
+
+
+STANDARD = standard_codes()
+
+
 class Schema(NamedTuple):
     """D, Schema: as it travels, and what follows from it."""
 
@@ -200,6 +235,7 @@ class Schema(NamedTuple):
     extras: Tuple[Extra, ...]
     classes: Tuple[Class, ...]
     hash: int
+    codes: Optional[Codes]
 
 
 def steps(value: float, highest: int) -> Optional[int]:
@@ -220,7 +256,7 @@ def parse_schema(data: bytes) -> Schema:
     name = read.text(1, 32)
     version = read.uint(2)
     tick = read.ranged(4, 1_000, 10_000_000)
-    flags = read.ranged(1, 0, 7)
+    flags = read.ranged(1, 0, 15)
 
     spans: List[Tuple[float, float, float, int]] = []
     for _ in range(3):
@@ -263,13 +299,23 @@ def parse_schema(data: bytes) -> Schema:
     classes = tuple(
         Class(read.text(1, 32), read.ranged(1, 0, 1) == 1) for _ in range(read.ranged(1, 1, 255))
     )
+    codes = None
+    if flags & 8:
+        which = read.uint(1)
+        if which == 1:
+            codes = STANDARD
+        elif which == 255:
+            packed = read.take(554)
+            codes = make_codes([length for byte in packed for length in (byte & 15, byte >> 4)])
+        if codes is None:
+            read.fail()
     read.end()
     fnv = 0xCBF29CE484222325
     for byte in data:
         fnv = (fnv ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
     return Schema(
         name, version, tick, flags & 1 == 1, axes, rotation_bits, 2**rotation_bits - 2, velocity, angular, extras,
-        classes, fnv,
+        classes, fnv, codes,
     )  # fmt: skip
 
 
@@ -397,6 +443,9 @@ def class_code(w0: int, w1: int, w2: int, w3: int) -> Code:
     return Code((w0, w1, w2, w3), (0, 1 << w0, (1 << w0) + (1 << w1), (1 << w0) + (1 << w1) + (1 << w2)))
 
 
+GROUPS = (0, 1, 2, 3, 4, 4, 5, 5, 6, 6) + 23 * (7,)
+"""Of a width, 0 to 32."""
+
 GAP = class_code(0, 3, 6, 15)
 ID = class_code(7, 12, 20, 32)
 LIFE = class_code(2, 6, 16, 32)
@@ -404,7 +453,7 @@ TICKS = class_code(2, 5, 10, 0)
 
 
 class Bits:
-    """A body as one number. An entry has at most 817 bits, gap included, so each works on a short window of it."""
+    """A body as one number. An entry has at most 831 bits, gap included, so each works on a short window of it."""
 
     __slots__ = ("body", "limit", "used", "window")
 
@@ -490,6 +539,27 @@ class Bits:
             raise Refused("not_canonical")
         return x >> 1 ^ -(x & 1), y >> 1 ^ -(y & 1), z >> 1 ^ -(z & 1)
 
+    def symbol(self, code: Tuple[Tuple[int, int], ...]) -> int:
+        symbol, length = code[self.window & 255]
+        self.take(length)
+        return symbol
+
+    def number(self, code: Tuple[Tuple[int, int], ...]) -> int:
+        """D, Tuned codes, a number."""
+        width = self.symbol(code)
+        if width == 15:
+            width += self.take(5)
+        if width > 32:
+            raise Refused("out_of_range")
+        return self.take(width - 1) | 1 << width - 1 if width else 0
+
+    def tuned(self, codes: Codes, first: int, rest: int) -> Tuple[Vector, int]:
+        """Three zigzagged numbers, the first of code `first`, the others of the groups at `rest`; the width of the widest."""
+        x = self.number(codes[first])
+        y = self.number(codes[rest + GROUPS[x.bit_length()]])
+        z = self.number(codes[rest + 8 + GROUPS[(x | y).bit_length()]])
+        return (x >> 1 ^ -(x & 1), y >> 1 ^ -(y & 1), z >> 1 ^ -(z & 1)), (x | y | z).bit_length()
+
     def end(self) -> None:
         if self.limit - self.used >= 8 or self.body >> self.used:
             raise Refused("trailing")
@@ -507,8 +577,11 @@ class Entry(NamedTuple):
 
 def read_observed(bits: Bits, schema: Schema, frame: int) -> int:
     """An age, as the time of the observation."""
-    if not bits.take(1):
-        return frame
+    return read_aged(bits, schema, frame) if bits.take(1) else frame
+
+
+def read_aged(bits: Bits, schema: Schema, frame: int) -> int:
+    """An age that is not 0."""
     tick = schema.tick
     ticks = bits.code(TICKS)
     if ticks < LONG_TICKS:
@@ -564,8 +637,7 @@ def complete_motion(bits: Bits, schema: Schema, frame: int) -> Motion:
     return Motion(observed, rest, (position[0], position[1], position[2]), largest, parts, velocity, angular)
 
 
-def update_position(bits: Bits, schema: Schema, observed: int, old: Motion) -> Vector:
-    residuals = bits.triple(5)
+def update_position(residuals: Vector, schema: Schema, observed: int, old: Motion) -> Vector:
     ahead = 0
     if not old.rest and schema.velocity is not None:
         ahead = min((observed - old.observed + 32) // 64, 16383)
@@ -587,16 +659,31 @@ def update_rotation(bits: Bits, schema: Schema, old: Motion) -> Tuple[int, Vecto
         if largest == old.largest:
             raise Refused("not_canonical")
         return largest, parts
-    differences = bits.triple(4)
-    a, b, c = (part + difference for part, difference in zip(old.parts, differences))
+    return old.largest, turned(old.parts, bits.triple(4), schema)
+
+
+def turned(parts: Vector, differences: Vector, schema: Schema) -> Vector:
+    a, b, c = (part + difference for part, difference in zip(parts, differences))
     highest = schema.rotation_highest
     if not (0 <= a <= highest and 0 <= b <= highest and 0 <= c <= highest):
         raise Refused("out_of_range")
-    return old.largest, (a, b, c)
+    return a, b, c
 
 
-def update_rate(bits: Bits, rate: Rate, old: Vector) -> Vector:
-    dx, dy, dz = bits.triple(5)
+def seen_from(old: Motion, largest: int, schema: Schema) -> Vector:
+    """D, Tuned codes: the old parts where another component is left out."""
+    half = schema.rotation_highest // 2
+    steps = [part - half for part in old.parts]
+    rest = math.isqrt(max(0, 2 * half * half - sum(step * step for step in steps)))
+    steps.insert(old.largest, rest)
+    sign = -1 if steps[largest] < 0 else 1
+    del steps[largest]
+    a, b, c = (max(-half, min(half, sign * step)) + half for step in steps)
+    return a, b, c
+
+
+def update_rate(differences: Vector, rate: Rate, old: Vector) -> Vector:
+    dx, dy, dz = differences
     x, y, z = old[0] + dx, old[1] + dy, old[2] + dz
     highest = rate.highest
     if not (-highest <= x <= highest and -highest <= y <= highest and -highest <= z <= highest):
@@ -620,7 +707,7 @@ def read_motion(bits: Bits, schema: Schema, frame: int, old: Optional[Motion]) -
     new_position, new_velocity, new_angular = old.position, old.velocity, old.angular
     largest, parts = old.largest, old.parts
     if mask & 1:
-        new_position = update_position(bits, schema, observed, old)
+        new_position = update_position(bits.triple(5), schema, observed, old)
         if new_position == old.position:
             raise Refused("not_canonical")
     if mask & 2:
@@ -630,11 +717,52 @@ def read_motion(bits: Bits, schema: Schema, frame: int, old: Optional[Motion]) -
     mask >>= 2
     if velocity is not None:
         if mask & 1:
-            new_velocity = update_rate(bits, velocity, old.velocity)
+            new_velocity = update_rate(bits.triple(5), velocity, old.velocity)
         mask >>= 1
     if angular is not None and mask & 1:
-        new_angular = update_rate(bits, angular, old.angular)
+        new_angular = update_rate(bits.triple(5), angular, old.angular)
     return Motion(observed, old.rest, new_position, largest, parts, new_velocity, new_angular)
+
+
+def tuned_motion(bits: Bits, schema: Schema, codes: Codes, frame: int, old: Optional[Motion], head: int) -> Motion:
+    """D, Tuned codes, a motion behind its head."""
+    if old is None:
+        if head:
+            raise Refused("not_canonical")
+        return complete_motion(bits, schema, frame)
+    velocity, angular = schema.velocity, schema.angular
+    if head >= 32 or head & 4 and velocity is None or head & 8 and angular is None:
+        raise Refused("not_canonical")
+    observed = read_aged(bits, schema, frame) if head & 16 else frame
+    if observed < old.observed:
+        raise Refused("time_range")
+    position, largest, parts = old.position, old.largest, old.parts
+    new_velocity, new_angular = old.velocity, old.angular
+    width = 0
+    if head & 1:
+        residuals, width = bits.tuned(codes, 2 + old.rest, 4)
+        position = update_position(residuals, schema, observed, old)
+        if position == old.position:
+            raise Refused("not_canonical")
+    if head & 2:
+        if not bits.take(1):
+            largest = bits.take(2)
+            if largest == old.largest:
+                raise Refused("not_canonical")
+        seen = old.parts if largest == old.largest else seen_from(old, largest, schema)
+        differences, width = bits.tuned(codes, 20 + GROUPS[width], 28)
+        parts = turned(seen, differences, schema)
+        if largest == old.largest and parts == old.parts:
+            raise Refused("not_canonical")
+    if head & 4 and velocity is not None:
+        differences, width = bits.tuned(codes, 44 + GROUPS[width], 52)
+        new_velocity = update_rate(differences, velocity, old.velocity)
+    if head & 8 and angular is not None:
+        differences, width = bits.tuned(codes, 44 + GROUPS[width], 52)
+        new_angular = update_rate(differences, angular, old.angular)
+    if not head & 15 and observed == old.observed:
+        raise Refused("not_canonical")
+    return Motion(observed, old.rest, position, largest, parts, new_velocity, new_angular)
 
 
 def read_extras(bits: Bits, schema: Schema, old: Tuple[int, ...], some: bool) -> Tuple[int, ...]:
@@ -661,7 +789,9 @@ def read_general(bits: Bits, schema: Schema, frame: int, old: Record) -> Record:
     motion = old.motion
     if flags & 2 and motion is None:
         raise Refused("not_canonical" if flags & 1 else "no_motion")
-    if flags & 1:
+    if flags & 1 and schema.codes is not None:
+        motion = tuned_motion(bits, schema, schema.codes, frame, motion, bits.symbol(schema.codes[1]))
+    elif flags & 1:
         motion = read_motion(bits, schema, frame, motion)
     if flags & 2 and motion is not None:
         motion = motion._replace(rest=not motion.rest)
@@ -692,27 +822,38 @@ def read_complete(bits: Bits, schema: Schema, frame: int, old: Optional[Record])
     )  # fmt: skip
 
 
+def read_kind(bits: Bits, codes: Optional[Codes]) -> Tuple[str, int]:
+    """The kind of an entry, and the head of a tuned one."""
+    if codes is not None:
+        head = bits.symbol(codes[1])
+        return "motion" if head < 32 else ("general", "complete", "remove", "awake")[head - 32], head
+    window = bits.window
+    if window & 3 == 3 and not window & 4:
+        bits.take(3)
+        return "complete", 0
+    kind = "motion" if not window & 1 else "general" if not window & 2 else "awake" if window & 8 else "remove"
+    bits.take(1 if not window & 1 else 2 if not window & 2 else 4)
+    return kind, 0
+
+
 def read_body(schema: Schema, base: Records, frame: int, count: int, data: bytes) -> List[Entry]:
     """D, Entries: the whole body of a part against the table of its base, or one refusal."""
     bits = Bits(data)
-    if 5 * count > bits.limit:
+    codes = schema.codes
+    if (5 if codes is None else 2) * count > bits.limit:
         raise Refused("count_range")
     entries = []
     slot = -1
     for _ in range(count):
         bits.next_entry()
-        slot += 1 + bits.code(GAP)
+        slot += 1 + (bits.code(GAP) if codes is None else bits.number(codes[0]))
         if slot >= SLOTS:
             raise Refused("slot_range")
-        window = bits.window
         old = base.get(slot)
-        if window & 3 == 3 and not window & 4:
-            bits.take(3)
-            entries.append(Entry(slot, "complete", read_complete(bits, schema, frame, old), old))
-            continue
-        kind = "motion" if not window & 1 else "general" if not window & 2 else "awake" if window & 8 else "remove"
-        bits.take(1 if not window & 1 else 2 if not window & 2 else 4)
-        if kind == "remove":
+        kind, head = read_kind(bits, codes)
+        if kind == "complete":
+            entries.append(Entry(slot, kind, read_complete(bits, schema, frame, old), old))
+        elif kind == "remove":
             departure = bits.take(2)
             if departure == 3:
                 raise Refused("unknown_departure")
@@ -724,7 +865,11 @@ def read_body(schema: Schema, base: Records, frame: int, count: int, data: bytes
         elif old is None:
             raise Refused("no_such_member")
         elif kind == "motion":
-            record = old.updated(read_motion(bits, schema, frame, old.motion), old.extras)
+            if codes is None:
+                motion = read_motion(bits, schema, frame, old.motion)
+            else:
+                motion = tuned_motion(bits, schema, codes, frame, old.motion, head)
+            record = old.updated(motion, old.extras)
             entries.append(Entry(slot, kind, record, old))
         elif kind == "general":
             entries.append(Entry(slot, kind, read_general(bits, schema, frame, old), old))

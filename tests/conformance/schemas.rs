@@ -97,7 +97,7 @@ pub const WOUNDS: [Wound; 36] = [
     ("tick period 10000001", |bytes, places, _| {
         period(bytes, places, 10_000_001)
     }),
-    ("schema flag 8", |bytes, places, _| flag(bytes, places, 8)),
+    ("schema flag 16", |bytes, places, _| flag(bytes, places, 16)),
     ("schema flag 128", |bytes, places, _| flag(bytes, places, 128)),
     ("axis without extent", |bytes, places, _| {
         bytes.copy_within(places.axes..places.axes + 8, places.axes + 8);

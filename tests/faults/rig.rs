@@ -18,6 +18,7 @@ use ackline::relay::session::Session;
 use ackline::relay::shard::{Shard, ShardSettings};
 use ackline::sequence::Tick;
 use ackline::state::Frame;
+use ackline::state::coding::Coding;
 use ackline::state::entity::Entity;
 use ackline::state::player::{Directive, Order, PlayerId};
 use ackline::state::record::Motion;
@@ -277,6 +278,7 @@ impl Next {
 
 pub fn schema() -> Schema {
     Schema {
+        coding: Coding::Plain,
         name: "faults".into(),
         version: 1,
         tick_period_us: 50_000,

@@ -23,6 +23,7 @@ use ackline::relay::outbox::{MemoryOutbox, Outbox, Path};
 use ackline::relay::shard::{Shard, ShardSettings};
 use ackline::sequence::Tick;
 use ackline::state::Frame;
+use ackline::state::coding::Coding;
 use ackline::state::entity::Entity;
 use ackline::state::record::Motion;
 use ackline::state::rotation::Rotation;
@@ -35,6 +36,7 @@ pub const PERIOD_US: u64 = 50_000;
 
 pub fn schema() -> Schema {
     Schema {
+        coding: Coding::Plain,
         name: "pair".into(),
         version: 1,
         tick_period_us: 50_000,

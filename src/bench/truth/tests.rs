@@ -1,6 +1,7 @@
 use super::*;
 use crate::bench::places::SlotHints;
 use crate::sequence::Tick;
+use crate::state::coding::Coding;
 use crate::state::record::Motion;
 use crate::state::rotation::Rotation;
 use crate::state::schema::{Axis, Class, Schema};
@@ -14,6 +15,7 @@ pub fn schema() -> Arc<Schema> {
         step: 0.01,
     };
     Arc::new(Schema {
+        coding: Coding::Plain,
         name: "test".to_owned(),
         version: 1,
         tick_period_us: 50_000,

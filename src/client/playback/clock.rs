@@ -40,6 +40,9 @@ use super::estimate::difference_us;
 use super::settings::PlaybackSettings;
 use super::timeline::Timeline;
 
+/// Steps of one frame; one that needs more has longer ones.
+const STEPS_MOST: u64 = 1_000;
+
 /// What playback does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ClockMode {
@@ -188,7 +191,8 @@ impl PlaybackClock {
         if self.mode == ClockMode::Waiting {
             return self.try_anchor(settings, end_us, inputs, tell);
         }
-        let steps = inputs.passed_us.div_ceil(settings.step_us.max(1)).max(1);
+        let steps = inputs.passed_us.div_ceil(settings.step_us.max(1));
+        let steps = steps.clamp(1, STEPS_MOST);
         let mut left_us = inputs.passed_us;
         for step in 0..steps {
             let step_us = left_us / (steps - step);

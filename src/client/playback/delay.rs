@@ -188,7 +188,7 @@ impl AdaptiveDelay {
     }
 
     fn is_slow(&self, step_us: u64) -> bool {
-        step_us > self.nominal_us + self.nominal_us / 4
+        step_us > self.nominal_us.saturating_add(self.nominal_us / 4)
     }
 
     /// T: the nominal period, or the median step where the stream does not keep to it within a quarter.

@@ -11,7 +11,7 @@
 //! lost or left out. Where what follows is of another segment there is no way to it: past w + E_e it is stale.
 //!
 //! Invariant: `valid` means r lies between two observations of one life and one segment, or at most E_e after the last one,
-//! or in a rest that nothing here contradicts, up to the newest snapshot (+ E_e).
+//! or in a rest that nothing here contradicts, up to the newest snapshot that is whole, or has the entity's own record (+ E_e).
 
 #![deny(
     clippy::indexing_slicing,
@@ -76,8 +76,8 @@ pub struct Evaluated {
 pub struct Scene<'a> {
     /// r.
     pub r_us: u64,
-    /// The time of the newest snapshot, up to which a rest is known to last.
-    pub latest_us: u64,
+    /// The time of the newest snapshot that is whole, up to which a rest is known to last; 0 for none.
+    pub whole_us: u64,
     /// The schema's measure.
     pub measure: &'a Measure,
     /// How positions are blended.
@@ -92,6 +92,7 @@ impl Scene<'_> {
             segment,
             left,
             rested_until_us,
+            vouched_us,
             right,
         } = history.around(self.r_us)?;
         let answer = |pose, sample_us, mode, valid_at_r| Evaluated {
@@ -111,7 +112,8 @@ impl Scene<'_> {
             return Some(answer(Some(pose), self.r_us, mode, true));
         }
         if left.motion.at_rest {
-            let (mode, until_us) = self.rest(&left, rested_until_us, allowance_us);
+            let known_us = self.whole_us.max(vouched_us).max(left.motion.observed_us);
+            let (mode, until_us) = self.rest(known_us, rested_until_us, allowance_us);
             let sample_us = self.r_us.min(until_us);
             let pose = Some(self.measure.pose(&left.motion));
             return Some(answer(pose, sample_us, mode, mode != PoseMode::Stale));
@@ -188,17 +190,14 @@ impl Scene<'_> {
     }
 
     /// A rest with nothing after it: its mode at r, and until when its pose counts. A rest whose end is known without what
-    /// came after it is good for E_e more, as any last observation is.
-    fn rest(&self, left: &Observed, rested_until_us: Option<u64>, allowance_us: u64) -> (PoseMode, u64) {
-        let known_us = rested_until_us
-            .unwrap_or(self.latest_us)
-            .max(left.motion.observed_us);
+    /// came after it is good for E_e more, as any last observation is. `known_us`: until when nothing contradicts it.
+    fn rest(&self, known_us: u64, rested_until_us: Option<u64>, allowance_us: u64) -> (PoseMode, u64) {
         // Where nothing may be extrapolated a rest that is known to be over is good no longer (SPEC DEC2).
         let allowance_us = match rested_until_us {
             Some(_) if !self.measure.has_velocity() => 0,
             _ => allowance_us,
         };
-        let until_us = known_us.saturating_add(allowance_us);
+        let until_us = rested_until_us.unwrap_or(known_us).saturating_add(allowance_us);
         let mode = match rested_until_us {
             _ if self.r_us > until_us => PoseMode::Stale,
             Some(woke_us) if self.r_us > woke_us => PoseMode::Extrapolated,

@@ -6,7 +6,8 @@
 //!
 //! A rest has an end of its own (SPEC ENT9): what follows it, a waking, another segment or the entity's end, says that it was over
 //! by then, and the snapshot before is the last that vouches for it. That is kept with the observation for good, so that what
-//! comes after the waking never makes the rest longer again.
+//! comes after the waking never makes the rest longer again. A snapshot vouches for what it does not name where it is whole; of
+//! one that is torn only those records vouch that are here, each for itself.
 //!
 //! Bounded: when full, the oldest goes, but never the one on the left of what is shown (ENT6).
 
@@ -49,6 +50,8 @@ struct Kept {
     observed: Observed,
     /// Server microseconds; [`UNENDED`] while nothing says that the rest is over. Of meaning where it was at rest.
     rested_until_us: u64,
+    /// The time of the newest snapshot whose own record said that it rests; 0 for none.
+    vouched_us: u64,
 }
 
 /// Nothing says that a rest is over.
@@ -57,6 +60,13 @@ const UNENDED: u64 = u64::MAX;
 impl Kept {
     fn time_us(&self) -> u64 {
         self.observed.motion.observed_us
+    }
+
+    /// Its rest was over by `by_us`: it counts until the last snapshot before that vouches for it, or as long as it was seen.
+    fn end_rest(&mut self, by_us: u64, timeline: &Timeline) {
+        let own_us = Some(self.vouched_us).filter(|vouched_us| *vouched_us < by_us);
+        let until_us = timeline.vouched_before(by_us).max(own_us).unwrap_or(0);
+        self.rested_until_us = self.rested_until_us.min(until_us.max(self.time_us()));
     }
 }
 
@@ -76,6 +86,8 @@ pub struct Around {
     pub left: Option<Observed>,
     /// Until when the rest of the left one is vouched for; `None` where nothing says that it is over.
     pub rested_until_us: Option<u64>,
+    /// Until when a record of its own vouches for it.
+    pub vouched_us: u64,
     /// The first one after it.
     pub right: Option<Observed>,
 }
@@ -146,6 +158,7 @@ impl History {
         let kept = Kept {
             observed,
             rested_until_us: UNENDED,
+            vouched_us: 0,
         };
         let mut place = place;
         if self.kept.len() >= most.max(2) {
@@ -173,8 +186,7 @@ impl History {
             .get_mut(place)
             .filter(|kept| kept.observed.motion.at_rest)
         {
-            let vouched_us = timeline.vouched_before(next_us).unwrap_or(UNENDED);
-            kept.rested_until_us = kept.rested_until_us.min(vouched_us);
+            kept.end_rest(next_us, timeline);
         }
     }
 
@@ -182,9 +194,15 @@ impl History {
     pub fn wake(&mut self, by_us: u64, timeline: &Timeline) {
         let before = |kept: &&mut Kept| kept.time_us() < by_us;
         if let Some(kept) = self.kept.iter_mut().rev().find(before) {
-            // Where no snapshot before is known any more, the one that says it is the first it does not hold at.
-            let until_us = timeline.vouched_before(by_us).unwrap_or(by_us);
-            kept.rested_until_us = kept.rested_until_us.min(until_us);
+            kept.end_rest(by_us, timeline);
+        }
+    }
+
+    /// The snapshot of `as_of_us` has a record that says: what was observed at `observed_us` rests.
+    pub fn vouch(&mut self, observed_us: u64, as_of_us: u64) {
+        let seen = |kept: &&mut Kept| kept.time_us() == observed_us;
+        if let Some(kept) = self.kept.iter_mut().rev().find(seen) {
+            kept.vouched_us = kept.vouched_us.max(as_of_us);
         }
     }
 
@@ -216,6 +234,7 @@ impl History {
             segment,
             left: None,
             rested_until_us: None,
+            vouched_us: 0,
             right: None,
         };
         let of_segment = |kept: &&Kept| kept.observed.segment == segment.id;
@@ -223,6 +242,7 @@ impl History {
             if kept.time_us() <= r_us {
                 around.left = Some(kept.observed);
                 around.rested_until_us = Some(kept.rested_until_us).filter(|until| *until != UNENDED);
+                around.vouched_us = kept.vouched_us;
             } else {
                 around.right = Some(kept.observed);
                 break;

@@ -198,7 +198,8 @@ impl Playback {
         self.take_part(server_us, true, now_us);
     }
 
-    /// A part of the snapshot of `server_us` decoded at `now_us`; `whole` where it was the last one missing. Its entities follow.
+    /// A part of the snapshot of `server_us` decoded at `now_us`; `whole` where it was the last one missing. Its entities follow. A
+    /// rest is vouched for by whole snapshots, and by [`take_vouched`](Playback::take_vouched).
     pub fn take_part(&mut self, server_us: u64, whole: bool, now_us: u64) {
         match self.timeline.insert(server_us, whole, self.clock.r_us()) {
             Placed::Newest => {
@@ -282,6 +283,17 @@ impl Playback {
         self.tracks.set_tier(index, record.tier);
     }
 
+    /// The snapshot of `as_of_us` has a record of a member: one that says *at rest* vouches for it until then, whatever else of
+    /// that snapshot is missing (SPEC ENT9).
+    pub fn take_vouched(&mut self, slot: Slot, record: &Record, as_of_us: u64) {
+        if let Some(motion) = record.motion.filter(|motion| motion.at_rest)
+            && let Some(index) = self.tracks.find(slot, record.entity)
+            && let Some(track) = self.tracks.get_mut(index)
+        {
+            track.history.vouch(motion.observed_us, as_of_us);
+        }
+    }
+
     /// A member is at rest no longer, by the snapshot of `as_of_us`; how it moves is not known yet (SPEC ENT9).
     pub fn take_awake(&mut self, slot: Slot, entity: Entity, as_of_us: u64) {
         if let Some(index) = self.tracks.find(slot, entity)
@@ -325,7 +337,7 @@ impl Playback {
     /// Keeps an event of the world until the picture has come to its time.
     ///
     /// # Errors
-    /// The event, where no room is: it is the game's to deal with now.
+    /// Where no room is, the event that is furthest ahead, this one or another: it is the game's to deal with now.
     pub fn hold(&mut self, event: Event) -> Result<(), Event> {
         self.moments.hold(event, self.settings.events)
     }
@@ -370,11 +382,12 @@ impl Playback {
         });
         self.statistics.anchors += anchors;
         self.statistics.frames += 1;
-        *match self.clock.mode() {
+        let in_mode_us = match self.clock.mode() {
             ClockMode::Playing => &mut self.statistics.playing_us,
             ClockMode::Frozen => &mut self.statistics.frozen_us,
             ClockMode::Waiting => &mut self.statistics.waiting_us,
-        } += passed_us;
+        };
+        *in_mode_us = in_mode_us.saturating_add(passed_us);
         if let (true, Some(r_us)) = (evaluate, self.clock.r_us()) {
             self.timeline.forget_before(r_us);
             self.evaluate(r_us);
@@ -389,7 +402,7 @@ impl Playback {
         let Some(measure) = &self.measure else { return };
         let scene = Scene {
             r_us,
-            latest_us: self.timeline.latest().unwrap_or(r_us),
+            whole_us: self.timeline.latest_whole().unwrap_or(0),
             measure,
             blend: self.settings.blend,
         };

@@ -1,5 +1,6 @@
 //! Playback as a whole: vectors, random arrivals, outages, faults.
 
+mod clocks;
 mod entities;
 mod faults;
 mod outages;

@@ -34,6 +34,8 @@ struct Heard {
 pub struct Timeline {
     times: Vec<Heard>,
     most: usize,
+    /// The newest whole one of those that are forgotten.
+    whole_before: Option<u64>,
 }
 
 impl Timeline {
@@ -44,6 +46,7 @@ impl Timeline {
         Timeline {
             times: Vec::with_capacity(most),
             most,
+            whole_before: None,
         }
     }
 
@@ -67,7 +70,8 @@ impl Timeline {
             if out == 1 && place == 1 {
                 return Placed::Known;
             }
-            self.times.remove(out);
+            let gone = self.times.remove(out);
+            self.note_gone(gone);
             self.times.insert(place - 1, heard);
         } else {
             self.times.insert(place, heard);
@@ -82,7 +86,25 @@ impl Timeline {
             .partition_point(|known| known.time_us <= r_us)
             .saturating_sub(1);
         let out = left.min(self.times.len().saturating_sub(2));
+        for place in 0..out {
+            if let Some(gone) = self.times.get(place).copied() {
+                self.note_gone(gone);
+            }
+        }
         self.times.drain(..out);
+    }
+
+    fn note_gone(&mut self, gone: Heard) {
+        if gone.whole {
+            self.whole_before = self.whole_before.max(Some(gone.time_us));
+        }
+    }
+
+    /// The newest time of which every part is here: what no record of it names is as before (SPEC ENT9).
+    #[must_use]
+    pub fn latest_whole(&self) -> Option<u64> {
+        let whole = self.times.iter().rev().find(|known| known.whole);
+        whole.map(|known| known.time_us).max(self.whole_before)
     }
 
     /// The newest time.
@@ -110,14 +132,14 @@ impl Timeline {
     }
 
     /// Up to when a rest is vouched for that had ended by `time_us`: the time of the last whole snapshot before, as a waking
-    /// is in every snapshot from then on (SPEC ENT9), though perhaps in a part that is lost. Where none of those known is whole,
-    /// the oldest before.
+    /// is in every snapshot from then on (SPEC ENT9), though perhaps in a part that is lost. `None` where none before is whole.
     #[must_use]
     pub fn vouched_before(&self, time_us: u64) -> Option<u64> {
         let place = self.times.partition_point(|known| known.time_us < time_us);
         let before = self.times.get(..place)?;
         let whole = before.iter().rev().find(|known| known.whole);
-        whole.or_else(|| before.first()).map(|known| known.time_us)
+        let gone_us = self.whole_before.filter(|gone_us| *gone_us < time_us);
+        whole.map(|known| known.time_us).max(gone_us)
     }
 }
 
@@ -150,7 +172,19 @@ mod tests {
         let mut torn = Timeline::new(8);
         torn.insert(100, false, None);
         torn.insert(200, false, None);
-        assert_eq!(torn.vouched_before(300), Some(100));
+        assert_eq!((torn.vouched_before(300), torn.latest_whole()), (None, None));
+        // What is forgotten has vouched all the same.
+        timeline.forget_before(450);
+        let vouched = [300, 301, 500].map(|time_us| timeline.vouched_before(time_us));
+        assert_eq!(vouched, [Some(100), Some(300), Some(300)]);
+        assert_eq!(
+            (timeline.latest(), timeline.latest_whole()),
+            (Some(400), Some(300))
+        );
+        timeline.insert(500, false, None);
+        timeline.forget_before(510);
+        let known = (timeline.earliest(), timeline.vouched_before(600));
+        assert_eq!(known, (Some(400), Some(300)));
     }
 
     /// SPEC ENT6: a flood keeps the left one of playback and the newest.

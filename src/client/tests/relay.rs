@@ -280,7 +280,7 @@ impl Relay {
         let mut writer = BitWriter::new(&mut buffer);
         let mut previous = None;
         for Entry { slot, change } in entries {
-            encode::gap(previous, *slot, &mut writer);
+            encode::Gaps::new(&self.layout).put(previous, *slot, &mut writer);
             match change {
                 Change::Update(now) => {
                     let base = base.and_then(|base| base.get(slot));
@@ -292,9 +292,9 @@ impl Relay {
                     at_us,
                     reason,
                 } => {
-                    encode::remove(*departure, *at_us, *reason, server_us, &mut writer);
+                    encode::remove(&self.layout, *departure, *at_us, *reason, server_us, &mut writer);
                 }
-                Change::Awake => encode::awake(&mut writer),
+                Change::Awake => encode::awake(&self.layout, &mut writer),
             }
             previous = Some(*slot);
         }

@@ -5,6 +5,7 @@ use crate::delta::decode::{Change, Entry};
 use crate::delta::layout::Layout;
 use crate::delta::schema;
 use crate::limits::EXTRA_FIELDS_MAX;
+use crate::state::coding::Coding;
 use crate::state::entity::{Departure, Entity};
 use crate::state::record::{Motion, Record};
 use crate::state::rotation::Rotation;
@@ -28,9 +29,9 @@ fn hex<'a>(bytes: impl Iterator<Item = &'a str>) -> Vec<u8> {
     bytes.map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
 }
 
-/// The example schema's bytes: each row is bytes, two or more spaces, meaning.
-fn schema_bytes() -> (Vec<u8>, u64) {
-    let block = &blocks("schema")[0];
+/// An example schema's bytes: each row is bytes, two or more spaces, meaning.
+fn schema_bytes(which: usize) -> (Vec<u8>, u64) {
+    let block = &blocks("schema")[which];
     let (hash, rows) = block.split_last().unwrap();
     let cells = rows
         .iter()
@@ -124,15 +125,15 @@ fn triple<T: std::str::FromStr>(text: &str) -> [T; 3] {
         .unwrap_or_else(|_| panic!("{text} is three numbers"))
 }
 
-fn document_schema() -> Schema {
-    schema::decode(&schema_bytes().0).unwrap()
+fn document_schema(which: usize) -> Schema {
+    schema::decode(&schema_bytes(which).0).unwrap()
 }
 
 /// The schema's rows are its bytes, and the whole of them.
 #[test]
 fn the_schema_example_is_exact() {
-    let (bytes, hash) = schema_bytes();
-    let declared = document_schema();
+    let (bytes, hash) = schema_bytes(0);
+    let declared = document_schema(0);
     assert_eq!(schema::encode(&declared).unwrap(), bytes);
     assert_eq!(schema::hash(&bytes), hash);
     assert_eq!(
@@ -145,15 +146,24 @@ fn the_schema_example_is_exact() {
         [20_000, 20_000, 5_000]
     );
     assert!(declared.velocity.is_some() && declared.angular.is_none() && !declared.on_change);
+    let (bytes, hash) = schema_bytes(1);
+    let tuned = document_schema(1);
+    assert_eq!(schema::encode(&tuned).unwrap(), bytes);
+    assert_eq!(schema::hash(&bytes), hash);
+    let coding = Coding::Standard;
+    assert_eq!(tuned, Schema { coding, ..declared });
 }
 
 /// Every example decodes to what it says, encodes to its bytes, and its fields are those bits and no others.
 #[test]
 fn the_body_examples_are_exact() {
-    let layout = Layout::new(&document_schema());
-    let examples = blocks("delta");
-    assert_eq!(examples.len(), 4);
-    for example in examples {
+    let plain = Layout::new(&document_schema(0));
+    let tuned = Layout::new(&document_schema(1));
+    let examples = blocks("delta").into_iter().map(|example| (&plain, example));
+    let of_tables = blocks("delta tuned").into_iter().map(|example| (&tuned, example));
+    let examples: Vec<_> = examples.chain(of_tables).collect();
+    assert_eq!(examples.len(), 5);
+    for (layout, example) in examples {
         let lines = || example.iter().map(|line| Line(line));
         let line = |name: &str| example.iter().find_map(|line| line.strip_prefix(name)).unwrap();
         let server_us: u64 = line("frame ").parse().unwrap();
@@ -164,10 +174,10 @@ fn the_body_examples_are_exact() {
             .collect();
         let entries: Vec<Entry> = lines().filter_map(|l| l.entry()).collect();
         assert_eq!(
-            decode(&layout, &table, &bytes, entries.len(), server_us).unwrap(),
+            decode(layout, &table, &bytes, entries.len(), server_us).unwrap(),
             entries
         );
-        assert_eq!(encode(&layout, &table, &entries, server_us), bytes);
+        assert_eq!(encode(layout, &table, &entries, server_us), bytes);
         let mut reader = BitReader::new(&bytes);
         for row in example.iter().filter(|line| line.starts_with(' ')) {
             let mut cells = row.split_whitespace();

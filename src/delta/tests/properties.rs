@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::support::{Case, Dice, decode};
 use crate::delta::decode::Change;
-use crate::delta::encode::ENTRY_BITS_MAX;
+use crate::delta::encode::{ENTRY_BITS_MAX, GAP_BITS_MAX};
 use crate::delta::schema;
 
 fn case() -> impl Strategy<Value = Case> {
@@ -28,7 +28,7 @@ proptest! {
     #[test]
     fn tab2_decoding_gives_the_record(case in case()) {
         let bytes = case.encode();
-        let bound = case.entries.len() * (ENTRY_BITS_MAX as usize + 18);
+        let bound = case.entries.len() * (ENTRY_BITS_MAX + GAP_BITS_MAX) as usize;
         prop_assert!(bytes.len() * 8 < bound + 8);
         let entries = decode(&case.layout, &case.table, &bytes, case.entries.len(), case.server_us);
         prop_assert_eq!(entries, Ok(case.expected()));

@@ -1,6 +1,7 @@
 //! Rules of the specification, one by one.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -10,6 +11,7 @@ use crate::delta::encode::{self, ENTRY_BITS_MAX};
 use crate::delta::layout::Layout;
 use crate::delta::schema;
 use crate::limits::SCHEMA_BYTES_MAX;
+use crate::state::coding::{Coding, Lengths};
 use crate::state::entity::{Departure, Entity};
 use crate::state::record::{Motion, Record};
 use crate::state::rotation::Rotation;
@@ -224,6 +226,14 @@ fn the_widest_record_takes_entry_bits_max() {
         ..full_schema()
     };
     let layout = Layout::new(&schema);
+    // A code of eight bits for whole records.
+    let mut lengths = *Lengths::flat().as_array();
+    lengths[16..16 + 30].fill(5);
+    lengths[16 + 30..16 + 36].copy_from_slice(&[6, 6, 6, 8, 7, 8]);
+    let tuned = Layout::new(&Schema {
+        coding: Coding::Own(Arc::new(Lengths::new(lengths).unwrap())),
+        ..schema.clone()
+    });
     let server_us = (1 << 48) - 1;
     let mut now = Record {
         entity: Entity {
@@ -248,13 +258,15 @@ fn the_widest_record_takes_entry_bits_max() {
         }),
         extras: [u32::MAX; 8],
     };
-    let bits = |base: Option<&Record>, now: &Record| {
+    let bits_of = |layout: &Layout, base: Option<&Record>, now: &Record| {
         let mut buffer = [0; 256];
         let mut writer = BitWriter::new(&mut buffer);
-        encode::entry(&layout, base, now, server_us, &mut writer);
+        encode::entry(layout, base, now, server_us, &mut writer);
         writer.bits()
     };
-    assert_eq!(bits(None, &now), ENTRY_BITS_MAX as usize);
+    let bits = |base: Option<&Record>, now: &Record| bits_of(&layout, base, now);
+    assert_eq!(bits_of(&tuned, None, &now), ENTRY_BITS_MAX as usize);
+    assert_eq!(bits(None, &now), ENTRY_BITS_MAX as usize - 5, "a kind of 3 bits");
     let base = now;
     let motion = now.motion.as_mut().unwrap();
     motion.position = [1 << 30; 3];

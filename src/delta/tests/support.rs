@@ -1,11 +1,14 @@
 //! What the codec's tests share: a re-encoder, and random cases drawn from a tape of numbers.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::delta::decode::{self, Change, DecodeError, Entry};
 use crate::delta::encode;
 use crate::delta::layout::Layout;
+use crate::delta::tune::Census;
 use crate::limits::{EXTRA_FIELDS_MAX, TIER_MAX};
+use crate::state::coding::Coding;
 use crate::state::entity::{Departure, Entity};
 use crate::state::record::{Motion, Record};
 use crate::state::rotation::{Rotation, highest_part};
@@ -22,8 +25,11 @@ pub(super) fn encode(layout: &Layout, table: &Table, entries: &[Entry], server_u
     let mut previous = None;
     for Entry { slot, change } in entries {
         let start = writer.bits();
-        encode::gap(previous, *slot, &mut writer);
-        assert_eq!(writer.bits() - start, encode::gap_bits(previous, *slot) as usize);
+        encode::Gaps::new(layout).put(previous, *slot, &mut writer);
+        assert_eq!(
+            writer.bits() - start,
+            encode::Gaps::new(layout).bits(previous, *slot) as usize
+        );
         assert!(writer.bits() - start <= encode::GAP_BITS_MAX as usize);
         let start = writer.bits();
         match change {
@@ -34,9 +40,9 @@ pub(super) fn encode(layout: &Layout, table: &Table, entries: &[Entry], server_u
                 at_us,
                 reason,
             } => {
-                encode::remove(*departure, *at_us, *reason, server_us, &mut writer);
+                encode::remove(layout, *departure, *at_us, *reason, server_us, &mut writer);
             }
-            Change::Awake => encode::awake(&mut writer),
+            Change::Awake => encode::awake(layout, &mut writer),
         }
         assert!(writer.bits() - start <= encode::ENTRY_BITS_MAX as usize);
         previous = Some(*slot);
@@ -175,6 +181,24 @@ impl Dice<'_> {
         Rate::new(f64::from(highest) * step, step).unwrap()
     }
 
+    fn coding(&mut self) -> Coding {
+        match self.below(3) {
+            0 => Coding::Plain,
+            1 => Coding::Standard,
+            _ => {
+                let seed = u64::from(self.next()) | 1;
+                let mut state = seed;
+                let census = Census::of(|| {
+                    state ^= state << 13;
+                    state ^= state >> 7;
+                    state ^= state << 17;
+                    1 << (state % 20)
+                });
+                Coding::Own(Arc::new(census.lengths()))
+            }
+        }
+    }
+
     pub(super) fn schema(&mut self) -> Schema {
         let position = [self.axis(), self.axis(), self.axis()];
         let finest = position
@@ -183,6 +207,7 @@ impl Dice<'_> {
             .fold(f64::INFINITY, f64::min);
         let ratio = [2.0, 243.9, 0.0625][self.below(3) as usize];
         let schema = Schema {
+            coding: self.coding(),
             name: "random".into(),
             version: 1,
             tick_period_us: [16_667, 1_000, 10_000_000, 50_001][self.below(4) as usize],

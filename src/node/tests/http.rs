@@ -309,10 +309,13 @@ fn ops3_with_an_admin_token_only_the_probes_are_open() {
         (ask(admin, "GET", "/live").0, ask(admin, "GET", "/ready").0),
         (200, 200)
     );
-    wait_metric(&relay, "ackline_admin_refused_total", 16.0);
-    assert_eq!(metric(&relay, "ackline_admin_refused_total"), 16.0);
+    // The probe above showed none and is no intruder; one that shows a wrong token is.
+    let (status, _, _) = ask_with(admin, "GET", "/ready", "Authorization: Bearer wrong\r\n");
+    assert_eq!(status, 200);
+    wait_metric(&relay, "ackline_admin_refused_total", 17.0);
+    assert_eq!(metric(&relay, "ackline_admin_refused_total"), 17.0);
     for (method, path) in guarded {
-        let (status, _, body) = ask_with(admin, method, path, "Authorization: Bearer open sesame\r\n");
+        let (status, _, body) = ask_with(admin, method, path, "authorization: bearer open sesame\r\n");
         assert!(status == 200 || (path == "/drain" && status == 202), "{path}");
         assert!(!body.contains("sesame"), "{body}");
     }

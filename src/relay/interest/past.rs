@@ -53,10 +53,10 @@ impl Interest {
             slot,
             sent: long_ago,
             entered: long_ago,
-            distance: 0,
         };
+        self.forget_everybody();
         self.members = seen.iter().map(member).collect();
-        self.left.clear();
+        self.set = seen;
         self.updated = Some((newest.stream_epoch, newest.tick.minus(1)));
     }
 

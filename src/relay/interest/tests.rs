@@ -119,7 +119,8 @@ fn ctl1_who_died_out_of_view_between_two_looks_has_left() {
 /// SPEC TAB4, TAB8: who came back and was left out is new until it was sent, to every base that is made meanwhile.
 #[test]
 fn tab8_who_is_left_out_stays_new() {
-    let new = |interest: &Interest, base, now| interest.members()[1].is_new(Some(Tick(base)), Tick(now));
+    let new =
+        |interest: &Interest, base, now| interest.is_new(&interest.members()[1], Some(Tick(base)), Tick(now));
     let (mut world, first) = world(2, Tick(1));
     let (arena, mut scratch) = (Arena::new(4), Scratch::default());
     let mut interest = Interest::new(View::WHOLE);
@@ -132,7 +133,7 @@ fn tab8_who_is_left_out_stays_new() {
             .unwrap();
         interest.update(&frame, &arena, &mut scratch);
     }
-    interest.note_sent([1].into_iter(), Tick(3), |_, _| {});
+    interest.note_sent([1].into_iter(), Tick(3));
     assert!(new(&interest, 1, 3), "that base was made without it");
     assert!(!new(&interest, 3, 3));
     interest.put_off(Some(Tick(3)), Tick(3), |_| false);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::{How, Planned, PlannedEntry};
 use crate::relay::arena::Arena;
+use crate::relay::changes::Changes;
 use crate::relay::interest::{Interest, Left, Member};
 use crate::relay::stamp::LONG_AGO;
 use crate::relay::table::{Known, Table};
@@ -14,7 +15,7 @@ use crate::sequence::Tick;
 use crate::state::Frame;
 use crate::state::entity::Departure;
 use crate::state::record::Record;
-use crate::state::slots::Slot;
+use crate::state::slots::{Slot, SlotSet, slots_of};
 
 /// Why an entry is there, and what makes it urgent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +42,48 @@ pub enum Kind {
 /// What the plan of one view says beside its entries.
 #[derive(Debug, Default)]
 pub struct ViewPlan {
-    /// By entry of the plan.
+    /// By entry of the plan, what it is about.
+    kinds: Vec<Kind>,
+    /// By entry of the plan, once [reasoned](ViewPlan::reason).
     pub reasons: Vec<Reason>,
     /// What the base has, by rising slot.
     known: Vec<(Slot, Known)>,
+    /// The session's own entity, where what is sent leaves its record that of an older tick, and that tick.
+    own: Option<(Slot, Tick)>,
+    /// Who came since the base.
+    came: SlotSet,
+    /// Who left since the base.
+    left: SlotSet,
+}
+
+impl ViewPlan {
+    /// Somebody enters whom the base lacks.
+    #[must_use]
+    pub fn enters(&self) -> bool {
+        self.kinds.contains(&Kind::Enter)
+    }
+
+    /// The session's own entity, where its record stays that of an older tick: its motion goes beside the snapshots.
+    #[must_use]
+    pub fn own(&self) -> Option<(Slot, Tick)> {
+        self.own
+    }
+
+    /// Finds what the priority of each entry of `plan` is made of.
+    pub fn reason(&mut self, plan: &Planned, interest: &Interest) {
+        self.reasons.clear();
+        let Some(frame) = plan.frame() else { return };
+        for (entry, kind) in plan.entries().iter().zip(&self.kinds) {
+            let member = interest.member(entry.slot).filter(|_| *kind != Kind::Leave);
+            let age = member.map_or(LONG_AGO, |member| interest.sent_age(member, frame.tick));
+            let distance = member.map_or(0, |_| interest.distance(entry.slot, frame));
+            self.reasons.push(Reason {
+                kind: *kind,
+                age,
+                distance,
+            });
+        }
+    }
 }
 
 /// How old the sent record of a session's own entity may grow while its motion goes beside the snapshots, ticks: far
@@ -65,34 +104,95 @@ impl Planned {
         base: Option<&Table>,
         interest: &Interest,
         forced: &[Slot],
+        changes: &mut Changes,
     ) -> bool {
         self.begin();
-        view.reasons.clear();
+        view.kinds.clear();
         view.known.clear();
+        view.own = None;
         let Some(frame) = arena.newest().cloned() else {
             return false;
         };
         self.frame = Some(Arc::clone(&frame));
         self.exhaustive = false;
-        if let Some(base) = base {
-            if arena.frame(base.tick()).is_none() || !base.is_readable(arena) {
+        let base_frame = match base {
+            None => None,
+            Some(base) => match arena.frame(base.tick()) {
+                Some(frame) if base.is_readable(arena) => Some(frame),
+                _ => return false,
+            },
+        };
+        let by_sets = base.zip(base_frame).filter(|_| forced.is_empty());
+        let sets = by_sets.and_then(|(base, held)| Some((base.everyone(arena)?, held)));
+        if let Some(((everyone, own), held)) = sets {
+            let Some(changed) = changes.since(held.tick, arena) else {
                 return false;
-            }
+            };
+            let sets = Sets {
+                base: held.tick,
+                everyone,
+                own,
+                changed,
+            };
+            self.remember(held.tick, held);
+            Merge::new(self, view, arena, &frame, Some(held.tick), interest).by_sets(&sets);
+            #[cfg(debug_assertions)]
+            self.is_what_a_walk_finds(view, arena, base, interest);
+            return true;
+        }
+        if let Some(base) = base {
             base.for_each(arena, |slot, known| view.known.push((slot, known)));
         }
         let known = core::mem::take(&mut view.known);
-        let mut merge = Merge {
-            plan: self,
-            view,
-            arena,
-            frame: &frame,
-            base: base.map(Table::tick),
-            interest,
-        };
+        let mut merge = Merge::new(self, view, arena, &frame, base.map(Table::tick), interest);
         merge.run(&known, forced);
         view.known = known;
         true
     }
+
+    /// The plan by sets is the one that a walk over base and members makes.
+    #[cfg(debug_assertions)]
+    fn is_what_a_walk_finds(
+        &self,
+        view: &ViewPlan,
+        arena: &Arena,
+        base: Option<&Table>,
+        interest: &Interest,
+    ) {
+        let (mut walked, mut beside) = (Planned::default(), ViewPlan::default());
+        walked.frame.clone_from(&self.frame);
+        let mut known = Vec::new();
+        base.into_iter()
+            .for_each(|base| base.for_each(arena, |slot, here| known.push((slot, here))));
+        let Some(frame) = &self.frame else { return };
+        Merge::new(
+            &mut walked,
+            &mut beside,
+            arena,
+            frame,
+            base.map(Table::tick),
+            interest,
+        )
+        .run(&known, &[]);
+        debug_assert_eq!(
+            walked.entries, self.entries,
+            "the plan of a view at {:?}",
+            frame.tick
+        );
+        debug_assert_eq!((&beside.kinds, beside.own), (&view.kinds, view.own));
+        debug_assert_eq!(walked.fallback_records, self.fallback_records);
+    }
+}
+
+/// What the base of a view has and what changed since, as sets.
+struct Sets<'a> {
+    base: Tick,
+    /// Everybody the base has, with records of its tick.
+    everyone: &'a SlotSet,
+    /// But for the own entity: the tick of its record.
+    own: Option<(Slot, Tick)>,
+    /// Who changed since the base.
+    changed: &'a SlotSet,
 }
 
 struct Merge<'a> {
@@ -104,7 +204,77 @@ struct Merge<'a> {
     interest: &'a Interest,
 }
 
+impl<'a> Merge<'a> {
+    fn new(
+        plan: &'a mut Planned,
+        view: &'a mut ViewPlan,
+        arena: &'a Arena,
+        frame: &'a Arc<Frame>,
+        base: Option<Tick>,
+        interest: &'a Interest,
+    ) -> Merge<'a> {
+        Merge {
+            plan,
+            view,
+            arena,
+            frame,
+            base,
+            interest,
+        }
+    }
+}
+
 impl Merge<'_> {
+    /// By 64 slots at a time: whoever did not change since the base, and neither came nor left, is not looked at.
+    fn by_sets(&mut self, sets: &Sets<'_>) {
+        let now = self.frame.tick;
+        let members = self.interest.slots();
+        let (mut came, mut left) = (
+            core::mem::take(&mut self.view.came),
+            core::mem::take(&mut self.view.left),
+        );
+        came.clear();
+        left.clear();
+        came.extend(self.interest.came_since(sets.base, now));
+        let gone = self.interest.left().iter();
+        left.extend(
+            gone.filter(|gone| gone.since.is_after(sets.base, now))
+                .map(|gone| gone.slot),
+        );
+        let own = self.interest.owner_slot();
+        let sizes = [members, sets.everyone, &came, &left].map(|set| set.words().len());
+        for index in 0..sizes.into_iter().max().unwrap_or(0) {
+            let (here, held) = (members.word(index), sets.everyone.word(index));
+            let mut changed = sets.changed.word(index);
+            if let Some((slot, _)) = sets.own.filter(|(slot, _)| usize::from(*slot) / 64 == index) {
+                changed |= 1 << (slot % 64);
+            }
+            let enter = here & (!held | came.word(index));
+            let out = !here & (held | left.word(index));
+            let plain = here & held & changed & !enter;
+            for slot in slots_of(index, plain | enter | out) {
+                let bit = 1u64 << (slot % 64);
+                if plain & bit != 0 && own != Some(slot) && sets.own.is_none_or(|(own, _)| own != slot) {
+                    self.push(slot, How::DeltaFrom(sets.base), Kind::Update);
+                    continue;
+                }
+                let known = match sets.own {
+                    _ if held & bit == 0 => Known::Absent,
+                    Some((own, known)) if own == slot => Known::At(known),
+                    _ => Known::At(sets.base),
+                };
+                if let Some(member) = self.interest.member(slot) {
+                    self.member(member, known, false);
+                } else {
+                    let left = self.interest.left();
+                    let place = left.binary_search_by_key(&slot, |left| left.slot);
+                    self.stranger(slot, known, place.ok().and_then(|place| left.get(place)));
+                }
+            }
+        }
+        (self.view.came, self.view.left) = (came, left);
+    }
+
     fn run(&mut self, mut known: &[(Slot, Known)], forced: &[Slot]) {
         let mut left = self.interest.left();
         for member in self.interest.members() {
@@ -152,9 +322,9 @@ impl Merge<'_> {
         }
     }
 
-    fn push(&mut self, slot: Slot, how: How, reason: Reason) {
+    fn push(&mut self, slot: Slot, how: How, kind: Kind) {
         self.plan.entries.push(PlannedEntry { slot, how });
-        self.view.reasons.push(reason);
+        self.view.kinds.push(kind);
     }
 
     /// Somebody out of view: gone from the base, or shown by a snapshot that never became one (SPEC CTL1).
@@ -179,19 +349,14 @@ impl Merge<'_> {
             Departure::LeftView => How::LeftView,
             Departure::Hidden => How::Hidden,
         };
-        let reason = Reason {
-            kind: Kind::Leave,
-            age: LONG_AGO,
-            distance: 0,
-        };
-        self.push(slot, how, reason);
+        self.push(slot, how, Kind::Leave);
     }
 
     /// Somebody in view. Who is new since the base goes whole. What
     /// its records are is looked at only for the own entity: the encoder compares the two, once a tick for all sessions.
     fn member(&mut self, member: &Member, known: Known, forced: bool) {
         let (slot, now) = (member.slot, self.frame.tick);
-        let again = member.is_new(self.base, now);
+        let again = self.interest.is_new(member, self.base, now);
         let (how, kind) = match known {
             Known::Absent => (How::Complete, Kind::Enter),
             _ if again || forced => (How::Complete, Kind::Update),
@@ -200,7 +365,10 @@ impl Merge<'_> {
                 (How::DeltaFrom(tick), Kind::Update)
             }
             Known::At(tick) => match self.arena.frame(tick) {
-                Some(held) if self.is_own_motion(member, tick, held) => return,
+                Some(held) if self.is_own_motion(member, tick, held) => {
+                    self.view.own = Some((slot, tick));
+                    return;
+                }
                 Some(held) => {
                     self.plan.remember(tick, held);
                     (How::DeltaFrom(tick), Kind::Update)
@@ -215,21 +383,16 @@ impl Merge<'_> {
                 (How::Complete, Kind::Update)
             }
         };
-        let reason = Reason {
-            kind,
-            age: member.sent.age(now),
-            distance: member.distance,
-        };
-        self.push(slot, how, reason);
+        self.push(slot, how, kind);
     }
 
     /// STATE skips its owner: where only the motion differs it goes beside the snapshots (SPEC CTL3, DEC10). What was
     /// sent of it last is in the base, so that the base says what is shown.
     fn is_own_motion(&self, member: &Member, known: Tick, held: &Frame) -> bool {
-        let now = self.frame.tick;
+        let (sent_age, sent_since) = self.interest.own_sent(member, known, self.frame.tick);
         if self.interest.owner_slot() != Some(member.slot)
-            || member.sent.age(now) >= owner_refresh_ticks(self.frame)
-            || member.sent.is_after(known, now)
+            || sent_age >= owner_refresh_ticks(self.frame)
+            || sent_since
         {
             return false;
         }

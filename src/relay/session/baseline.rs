@@ -8,9 +8,10 @@ use crate::limits::{
 };
 use crate::relay::arena::Arena;
 use crate::relay::counters::Counters;
+use crate::relay::spare::Spare;
 use crate::relay::table::Table;
 use crate::state::Frame;
-use crate::window::send::{Dropped, RestartReason};
+use crate::window::send::RestartReason;
 use crate::wire::snapshot::Held;
 
 /// Tables whose progress is compared while a client joins.
@@ -90,6 +91,7 @@ impl Session {
         &mut self,
         now_us: u64,
         lease: Option<RestartReason>,
+        spare: &mut Spare,
         counters: &mut Counters,
     ) -> bool {
         let Some(reason) = lease.or(self.restart_wanted) else {
@@ -102,7 +104,7 @@ impl Session {
         if !spaced && !changed {
             return false;
         }
-        self.window.restart(&mut Dropped, &mut Dropped);
+        self.window.restart(&mut spare.candidates, &mut spare.tables);
         if !changed {
             self.restart_us = Some(now_us);
         }
@@ -133,6 +135,7 @@ impl Session {
         now_us: u64,
         base: Option<Held>,
         arena: &Arena,
+        spare: &mut Spare,
         counters: &mut Counters,
     ) -> Option<Held> {
         let (true, Some(held)) = (self.asked && self.window.open_commit().is_none(), base) else {
@@ -152,10 +155,13 @@ impl Session {
             return base;
         };
         const { assert!(COMMIT_KEEPS == 1) }
-        if !self
-            .window
-            .open(&[anchor], digest, now_us, &mut Dropped, &mut Dropped)
-        {
+        if !self.window.open(
+            &[anchor],
+            digest,
+            now_us,
+            &mut spare.candidates,
+            &mut spare.tables,
+        ) {
             return base;
         }
         self.commit_us = Some(now_us);

@@ -326,7 +326,7 @@ impl Session {
         }
         let mut bytes = [0; OWNER_RECORD_BYTES_MAX + 16];
         let mut writer = BitWriter::new(&mut bytes);
-        encode::gap(None, slot, &mut writer);
+        encode::Gaps::new(layout).put(None, slot, &mut writer);
         encode::complete(layout, &record, frame.server_us, &mut writer);
         let length = writer.finish();
         Some(OwnerRecord {

@@ -6,7 +6,7 @@
 
 use super::{PLACE_BITS, SessionChange, Shard, ShardLimits};
 use crate::limits::{IDLE_US, LEASE_US, WELCOME_SPACING_US};
-use crate::relay::admission::Limited;
+use crate::relay::admission::{Full, Limited};
 use crate::relay::compose::{Blocks, Composed, Outer, compose};
 use crate::relay::counters::DatagramRefusal;
 use crate::relay::gate::{Admitted, Opened};
@@ -94,10 +94,14 @@ impl Shard {
             return Err(DatagramRefusal::HandshakeLimit);
         }
         let ShardLimits { limits, census, .. } = &self.settings.limits;
-        if !census.enter(limits, path.remote.ip()) {
-            // Its host is full, not the relay: that is counted apart.
-            self.counters.limit(Limited::Sessions);
-            return self.say_denied(Denial::Full, path, &client_nonce, outbox);
+        match census.enter(limits, self.settings.sessions_max, path.remote.ip()) {
+            Ok(()) => {}
+            Err(Full::Relay) => return self.deny(Denial::Full, path, &client_nonce, outbox),
+            Err(Full::Host) => {
+                // Its host is full, not the relay: that is counted apart.
+                self.counters.limit(Limited::Sessions);
+                return self.say_denied(Denial::Full, path, &client_nonce, outbox);
+            }
         }
         let granted = self.grant(now_us, path, &response, opened);
         if granted.is_err() {
@@ -114,11 +118,11 @@ impl Shard {
 
     /// Why nobody can be let in now, or not with this version.
     fn denial(&self, version: u16) -> Option<Denial> {
-        if !self.settings.versions.include(version) {
+        if !self.settings.versions.include(version) || version < self.version_least {
             Some(Denial::Version)
         } else if self.draining_since_us.is_some() {
             Some(Denial::Draining)
-        } else if self.open >= self.settings.sessions_max {
+        } else if self.settings.limits.census.present() >= self.settings.sessions_max {
             Some(Denial::Full)
         } else {
             None

@@ -119,6 +119,7 @@ impl Shard {
             report: &mut self.report,
             arena: &self.arena,
             counters: &mut self.counters,
+            spare: &mut self.kitchen.spare,
             events: &mut self.player_events,
             answer: None,
         };

@@ -1,9 +1,10 @@
 //! What strangers and clients may make a shard do (THREATS 2, 15 to 17, 47, 71).
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use super::peer::{Peer, Rig, cookie, path};
-use crate::relay::admission::{Limited, Limits};
+use crate::relay::admission::{Census, Limited, Limits};
 use crate::relay::counters::DatagramRefusal;
 use crate::relay::outbox::Path;
 use crate::relay::shard::{Receipt, ShardLimits};
@@ -149,6 +150,30 @@ fn threats_17_the_oldest_that_was_never_heard_makes_room() {
     rig.turn_moving(5);
     heard.speak(&mut rig);
     assert!(rig.has(heard.connection));
+}
+
+/// The relay has so many sessions, at whichever of its shards they are.
+#[test]
+fn a_relay_has_so_many_sessions_at_all_its_shards() {
+    let census = Arc::<Census>::default();
+    let mut rig = Rig::with(10, Tick(1), |settings| {
+        settings.sessions_max = 3;
+        settings.limits.census = Arc::clone(&census);
+    });
+    for _ in 0..2 {
+        let at_another_shard = census.enter(&Limits::default(), 3, IpAddr::from([192, 0, 2, 1]));
+        assert!(at_another_shard.is_ok());
+    }
+    let mut last = Peer::join(&mut rig, 4_000);
+    let another = |rig: &mut Rig| Peer::try_join(rig, path(4_001), [9; 16], None);
+    assert!(matches!(another(&mut rig), Err(Denial::Full)));
+    assert_eq!(
+        rig.shard.counters().handshakes_refused[Denial::Full as usize - 1],
+        1
+    );
+    let goodbye = last.up(vec![payload::CLOSE, CloseReason::Left as u8]);
+    rig.hear(last.path, &goodbye);
+    assert!(another(&mut rig).is_ok());
 }
 
 /// A host has so many sessions, and another when one of them ends. Who is too many is denied as by a full relay.

@@ -12,6 +12,8 @@ use crate::relay::outbox::{MemoryOutbox, Outbox, Path};
 use crate::relay::session::Session;
 use crate::relay::shard::{Receipt, Shard, ShardSettings};
 use crate::sequence::Tick;
+use crate::state::coding::Coding;
+use crate::state::schema::Schema;
 use crate::state::schema::tests::full_schema;
 use crate::state::update::TickUpdate;
 use crate::state::world::World;
@@ -45,6 +47,8 @@ pub(super) struct Rig {
     pub(super) now_us: u64,
     pub(super) server_us: u64,
     pub(super) period_us: u64,
+    /// How the next stream codes records.
+    pub(super) coding: Coding,
     schema: Vec<u8>,
 }
 
@@ -80,6 +84,7 @@ impl Rig {
             now_us: 1_000_000,
             server_us: 0,
             period_us: PERIOD_US,
+            coding: Coding::Plain,
             schema,
         }
     }
@@ -125,7 +130,12 @@ impl Rig {
     pub(super) fn restart_origin(&mut self, entities: u32) -> Datagrams {
         let stream = self.shard.arena().newest().unwrap().stream_epoch + 1;
         let (source, _) = world(entities, Tick(0));
-        self.world = World::new(Arc::new(full_schema()), stream, 520);
+        let schema = Schema {
+            coding: self.coding.clone(),
+            ..full_schema()
+        };
+        self.schema = schema::encode(&schema).unwrap();
+        self.world = World::new(Arc::new(schema), stream, 520);
         self.server_us = 0;
         let keyframe = source.keyframe(1);
         self.turn(|us| TickUpdate {

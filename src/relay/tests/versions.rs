@@ -4,8 +4,9 @@ use super::peer::{Peer, Rig, cookie, path};
 use crate::relay::counters::DatagramRefusal;
 use crate::relay::shard::Receipt;
 use crate::sequence::Tick;
+use crate::state::coding::Coding;
 use crate::wire::handshake::{DatagramKind, Denial, put_response, read_denied};
-use crate::wire::payload;
+use crate::wire::payload::{self, CloseReason};
 use crate::wire::version::{Agreed, PROTOCOL_VERSION, Versions};
 
 const OLD: u16 = PROTOCOL_VERSION - 1;
@@ -59,6 +60,31 @@ fn threats_20_a_version_that_is_not_spoken_is_denied_with_what_is() {
         offered: OLD,
     };
     Peer::join_speaking(&mut rig, path(9), [9; 16], None, agreed).unwrap();
+}
+
+/// THREATS 20: a stream in tuned codes is for those who know them: others are denied, and let go where they were there before it.
+#[test]
+fn threats_20_a_tuned_stream_is_not_shown_to_who_cannot_read_it() {
+    let mut rig = Rig::new(10, Tick(1));
+    let agreed = Agreed {
+        version: OLD,
+        offered: PROTOCOL_VERSION,
+    };
+    let mut old = Peer::join_speaking(&mut rig, path(4_000), [1; 16], None, agreed).unwrap();
+    old.follow(&mut rig, 5, 3);
+    let mut new = Peer::join(&mut rig, 4_001);
+    new.follow(&mut rig, 5, 3);
+    rig.coding = Coding::Standard;
+    let sent = rig.restart_origin(8);
+    (0..6).for_each(|_| old.take_all(&rig.turn_moving(3)));
+    old.take_all(&sent);
+    assert_eq!(old.closed, Some(CloseReason::Protocol));
+    assert!(!rig.has(old.connection) && rig.has(new.connection));
+    let denied = Peer::join_speaking(&mut rig, path(4_002), [2; 16], None, agreed);
+    assert_eq!(denied.err(), Some(Denial::Version));
+    let before = new.headers.len();
+    new.follow(&mut rig, 5, 3);
+    assert!(new.headers.len() > before && new.closed.is_none());
 }
 
 /// Keys hold the version and what was offered: where either was changed on the way, neither end opens the other's datagrams.

@@ -254,13 +254,51 @@ fn stealth_hides_from_the_other_team_and_ends() {
     );
 }
 
-/// One player with inputs of its own: it goes where it wants at the speed of a run, however many inputs it sends, stands
-/// still when it falls silent, and is gone when it leaves.
+/// One player with inputs of its own: it goes where it wants at the speed of a run, however many inputs it sends beyond the
+/// quarter second it begins with, stands still when it falls silent, and is gone when it leaves.
 #[test]
 fn more_inputs_are_no_more_speed() {
     let ways: Vec<f64> = [1u32, 3, 200].map(way_of).to_vec();
-    for way in &ways {
-        assert!((way - 6.0).abs() < 1.0, "{ways:?} m in a second");
+    for (way, inputs_s) in ways.iter().zip([1.0, 1.25, 1.25]) {
+        assert!((way - 6.0 * inputs_s).abs() < 1.0, "{ways:?} m in a second");
+    }
+}
+
+/// SPEC PRE2: what a player sent while it was let in is played when it has its place, and leaves no delay behind: from then on each
+/// input is played in the tick it comes with.
+#[test]
+fn pre2_inputs_sent_before_a_place_leave_no_delay_behind() {
+    let mut arena = Arena::new(16, 20.0, 3).unwrap();
+    let _ = arena.next();
+    arena.hear(4, PlayerEvent::Joined(8, 0));
+    let (mut sequence, mut directives) = (0, Vec::new());
+    for tick in 0..20 {
+        for _ in 0..if tick == 0 { 5 } else { 1 } {
+            sequence += 1;
+            let payload = Input::default().encode().to_vec();
+            let player = 8;
+            arena.hear(
+                4,
+                PlayerEvent::Input {
+                    player,
+                    sequence,
+                    payload,
+                },
+            );
+        }
+        arena.next();
+        directives.clear();
+        arena.take_directives(&mut directives);
+        let processed = directives
+            .iter()
+            .find_map(|(_, directive)| match directive.order {
+                Order::Processed(last) => Some(last),
+                _ => None,
+            });
+        assert!(
+            processed == Some(sequence) || tick == 0,
+            "{tick}: {processed:?} of {sequence}"
+        );
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::root;
 use crate::delta::schema;
+use crate::state::coding::Coding;
 use crate::state::entity::Entity;
 use crate::state::player::{Directive, Order, PlayerEvent};
 use crate::state::record::Motion;
@@ -40,6 +41,7 @@ fn blocks(tag: &str) -> Vec<(String, Vec<String>)> {
 /// The schema of the document's examples.
 fn example_schema() -> Schema {
     Schema {
+        coding: Coding::Plain,
         name: "demo".into(),
         version: 1,
         tick_period_us: 50_000,

@@ -29,10 +29,10 @@ fn begun(segment: u32, start_us: u64) -> History {
     history
 }
 
-fn at(history: &History, measure: &Measure, r_us: u64, latest_us: u64) -> Evaluated {
+fn at(history: &History, measure: &Measure, r_us: u64, whole_us: u64) -> Evaluated {
     let scene = Scene {
         r_us,
-        latest_us,
+        whole_us,
         measure,
         blend: PositionBlend::Linear,
     };
@@ -160,7 +160,13 @@ fn ent9_rest_holds_until_a_period_before_what_follows() {
         assert_eq!((shown.mode, x(&shown)), (mode, 3.0), "{r_us} {latest_us}");
         assert_eq!(shown.valid_at_r, mode == PoseMode::Resting);
     }
-    observe(&mut history, 0, 60_000_000, 4.0, 0.0);
+    let moved = Observed {
+        segment: 0,
+        motion: motion(60_000_000, 4.0, 0.0),
+    };
+    let mut timeline = Timeline::new(4);
+    timeline.insert(59_950_000, true, None);
+    history.insert(moved, 32, None, &timeline);
     for (r_us, mode, expected) in [
         (59_950_000, PoseMode::Resting, 3.0),
         (59_975_000, PoseMode::Interpolated, 3.5),
@@ -203,7 +209,11 @@ fn ent9_a_waking_ends_the_rest() {
     ] {
         assert_eq!(at(&history, &measure, r_us, 9_000_000).mode, mode, "{r_us}");
     }
-    observe(&mut history, 0, 6_000_000, 4.0, 0.0);
+    let moved = Observed {
+        segment: 0,
+        motion: motion(6_000_000, 4.0, 0.0),
+    };
+    history.insert(moved, 32, None, &timeline);
     for (r_us, mode, expected) in [
         (5_000_000, PoseMode::Resting, 3.0),
         (5_000_001, PoseMode::Interpolated, 3.0),

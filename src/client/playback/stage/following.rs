@@ -101,6 +101,9 @@ impl Playback {
             if newest.is_some_and(|newest| newest.id != id) {
                 self.take_late(client);
             }
+            if !whole {
+                self.take_vouching(client, at_us);
+            }
         }
         self.own = client.assigned().entity;
         if let Some(owner) = client.owner()
@@ -109,6 +112,15 @@ impl Playback {
             self.owner_tick = Some(owner.tick);
             self.own = self.own.or(Some(owner.record.entity));
             self.take_record(owner.slot, &owner.record);
+        }
+    }
+
+    /// The records of a part vouch for the rests they speak of, whatever becomes of the other parts (SPEC ENT9).
+    fn take_vouching(&mut self, client: &Client, at_us: u64) {
+        for entry in client.decoded() {
+            if let Change::Update(record) | Change::Complete(record) = entry.change {
+                self.take_vouched(entry.slot, &record, at_us);
+            }
         }
     }
 

@@ -47,7 +47,7 @@ impl Playback {
         let measure = self.measure.as_ref()?;
         let scene = Scene {
             r_us,
-            latest_us: self.timeline.latest()?,
+            whole_us: self.timeline.latest_whole().unwrap_or(0),
             measure,
             blend: self.settings.blend,
         };

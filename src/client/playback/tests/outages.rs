@@ -61,6 +61,38 @@ fn ply4_short_outages_freeze_and_resume() {
     }
 }
 
+/// SPEC PLY3, PLY4: after a short freeze the picture is late by as much, and gains what the greatest rate allows until it is near
+/// its target: 50 ms a second by default.
+#[test]
+fn ply3_a_freeze_is_caught_up_with_as_fast_as_the_rate_allows() {
+    for (rate_max, gain_per_s) in [(1.05, 50_000), (1.25, 250_000)] {
+        for outage_us in [300_000, 450_000, 600_000] {
+            let to = 10 * SECOND + outage_us;
+            let way = move |sent: u64| {
+                Some(WAY + to.saturating_sub(sent + WAY) * u64::from(sent + WAY > 10 * SECOND))
+            };
+            let settings = PlaybackSettings {
+                rate_max,
+                ..PlaybackSettings::default()
+            };
+            let mut rig = Rig::with(settings, schema(), Box::new(way));
+            rig.rate_max = rate_max;
+            rig.run(to + 50_000);
+            let late_us = u64::try_from(rig.behind_us(WAY) - 100_000).unwrap();
+            assert!(late_us + 250_000 > outage_us, "{outage_us}: {late_us}");
+            // To within 25 ms: beyond that the rate is at its bound, or as near as the gain of 2 a second brings it.
+            let bound_us = late_us * SECOND / gain_per_s + SECOND;
+            rig.run(bound_us);
+            let behind_us = rig.behind_us(WAY);
+            assert!(
+                behind_us <= 125_000,
+                "{rate_max} {outage_us}: {behind_us} after {bound_us}"
+            );
+            assert_eq!(rig.playback.statistics().anchors, 1);
+        }
+    }
+}
+
 /// SPEC PLY5: after R of Frozen it waits, and anchors on the newest but one at the latest; the generation says so.
 #[test]
 fn ply5_a_long_outage_waits_and_anchors() {

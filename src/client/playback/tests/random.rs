@@ -1,4 +1,4 @@
-//! Random arrivals: loss, jitter, bursts, doubles, reordering, teleports, deaths, slow frames; what holds of every frame.
+//! Random arrivals: loss, jitter, bursts, doubles, snapshots of which parts are missing, reordering, teleports, deaths, slow frames; what holds of every frame.
 //!
 //! `PLAYBACK_SEQUENCES` says how many sequences are tried.
 
@@ -27,6 +27,8 @@ struct Tick {
     /// When the life before the present one of each slot ended.
     ended_us: Vec<u64>,
     events: usize,
+    /// A bit for each slot whose part does not get here the first time.
+    missing: u64,
 }
 
 fn band(record: &Record) -> f64 {
@@ -42,6 +44,7 @@ fn world(dice: &mut Dice, period_us: u64) -> Vec<Tick> {
         .collect();
     let mut ended_us = vec![0; usize::from(SLOTS)];
     let mut events = 0;
+    let torn = dice.percent(30);
     let mut ticks = Vec::new();
     for tick in 0..20 + dice.below(30) {
         let server_us = start_us + tick * period_us;
@@ -76,6 +79,10 @@ fn world(dice: &mut Dice, period_us: u64) -> Vec<Tick> {
             lives: lives.clone(),
             ended_us: ended_us.clone(),
             events,
+            missing: match torn && tick > 0 && dice.percent(40) {
+                true => dice.below(1 << SLOTS),
+                false => 0,
+            },
         });
     }
     ticks
@@ -111,17 +118,31 @@ struct Shown {
     slots: Vec<Option<Entity>>,
     real: Real,
     events: usize,
+    /// Ticks that came.
+    taken: Vec<usize>,
+    /// The newest tick that is whole, and what records of torn ones said: that an entity rests, and until when.
+    whole_us: u64,
+    vouched: Vec<(Entity, u64)>,
 }
 
 impl Shown {
     fn take(&mut self, playback: &mut Playback, ticks: &[Tick], index: usize, now_us: u64) {
         let tick = &ticks[index];
-        playback.take_snapshot(tick.server_us, now_us);
+        let again = self.taken.contains(&index);
+        let missing = if again { 0 } else { tick.missing };
+        self.taken.push(index);
+        playback.take_part(tick.server_us, missing == 0, now_us);
+        if missing == 0 {
+            self.whole_us = self.whole_us.max(tick.server_us);
+        }
         self.slots.resize(usize::from(SLOTS), None);
         let newer = self.newest.is_none_or(|newest| index > newest);
         for slot in 0..SLOTS {
             let at = usize::from(slot);
             let life = &tick.lives[at];
+            if missing >> slot & 1 == 1 {
+                continue;
+            }
             if newer && self.slots[at] != Some(life.entity) {
                 if let Some(before) = self.slots[at] {
                     let absence = Absence::Destroyed {
@@ -139,6 +160,10 @@ impl Shown {
             } else if let Some(record) = &tick.records[at] {
                 self.note(record);
                 playback.take_record(slot, record);
+            }
+            if missing != 0 {
+                self.vouched.push((life.entity, tick.server_us));
+                playback.take_vouched(slot, life, tick.server_us);
             }
         }
         if newer {
@@ -168,7 +193,7 @@ impl Shown {
     }
 
     /// What holds of an entity that is drawn at `r_us`.
-    fn check(&self, drawn: &Drawn, r_us: u64, latest_us: u64, period_us: u64) {
+    fn check(&self, drawn: &Drawn, r_us: u64, period_us: u64) {
         let mut like = Record::born(drawn.entity, 0, 0);
         like.segment = drawn.at.segment;
         if let Some(pose) = drawn.at.pose {
@@ -185,7 +210,10 @@ impl Shown {
         let allowance_us = drawn.at.allowance_us;
         assert_eq!(allowance_us, period_us.max(100_000));
         let rested = own().any(|seen| Some(seen.2) == left && seen.3);
-        let in_rest = rested && r_us <= latest_us.max(left.unwrap()) + allowance_us;
+        let vouched = self.vouched.iter().filter(|vouched| vouched.0 == drawn.entity);
+        let vouched_us = vouched.map(|vouched| vouched.1).max().unwrap_or(0);
+        let known_us = self.whole_us.max(vouched_us);
+        let in_rest = rested && r_us <= known_us.max(left.unwrap()) + allowance_us;
         let backed = match drawn.at.mode {
             PoseMode::Interpolated => left.is_some() && right.is_some(),
             // By its last velocity, or from the end of a rest.
@@ -238,13 +266,11 @@ fn sequence(seed: u64) {
             assert!(Some(due.event.at_us) <= r_us && due.late_us == r_us.unwrap() - due.event.at_us);
             told += 1;
         }
-        let (Some(r_us), Some(latest_us)) = (r_us, playback.latest_us()) else {
-            continue;
-        };
+        let Some(r_us) = r_us else { continue };
         let frozen = playback.rate() == 0.0;
         for drawn in playback.drawn() {
             if !frozen {
-                shown.check(&drawn, r_us, latest_us, period_us);
+                shown.check(&drawn, r_us, period_us);
             }
         }
     }

@@ -41,7 +41,7 @@ fn rest_at(records: &[Record], us: u64) -> Option<Record> {
     goes_on.then_some(*record)
 }
 
-/// SPEC ENT9: a third of the snapshots is lost, and in half of the others the waking comes without its motion. Once what came
+/// SPEC ENT9: a third of the snapshots is lost, of some the part with this entity alone, and in half of the others the waking comes without its motion. Once what came
 /// after a time is known, nothing is called a rest at that time which the origin did not have there, at any r.
 #[test]
 fn ent9_nothing_is_called_a_rest_that_was_none() {
@@ -57,7 +57,12 @@ fn ent9_nothing_is_called_a_rest_that_was_none() {
             if tick > 2 && dice.percent(33) {
                 continue;
             }
-            playback.take_snapshot(at_us, at_us + WAY);
+            let torn = tick > 2 && dice.percent(20);
+            playback.take_part(at_us, !torn, at_us + WAY);
+            if torn {
+                playback.frame(at_us + WAY);
+                continue;
+            }
             let is_rest = |record: &Record| record.motion.unwrap().at_rest;
             match &held {
                 None => playback.take_entered(0, record, at_us),
@@ -119,5 +124,54 @@ fn dec2_a_rest_that_ended_is_not_drawn_on_without_velocities() {
         assert_eq!(mode(19 * T), Some((PoseMode::Resting, true)));
         let after = mode(19 * T + 20_000).unwrap();
         assert_eq!(after.1, allowed, "{after:?}");
+    }
+}
+
+/// What is drawn of a rest at each r, the last one at which it is valid: whole snapshots until `whole`, torn ones after, of which
+/// those at `named` have its record.
+fn valid_until(named: &[u64], whole: u64, woke: Option<u64>) -> u64 {
+    let mut rest = record(0, motion(0, 1.0, 0.0));
+    rest.motion.as_mut().unwrap().at_rest = true;
+    let mut playback = Playback::new(PlaybackSettings::default());
+    playback.begin_stream(1, &schema());
+    let mut until_us = 0;
+    for tick in 0..80 {
+        playback.take_part(tick * T, tick <= whole, tick * T + WAY);
+        if tick == 0 {
+            playback.take_entered(0, &rest, 0);
+        } else if named.contains(&tick) {
+            playback.take_vouched(0, &rest, tick * T);
+        } else if woke == Some(tick) {
+            playback.take_awake(0, rest.entity, tick * T);
+        }
+        for frame in 0..3 {
+            playback.frame(tick * T + WAY + frame * 16_667);
+            let drawn = playback.drawn().next().filter(|drawn| drawn.at.valid_at_r);
+            until_us = drawn.map_or(until_us, |_| playback.r_us().unwrap());
+        }
+    }
+    until_us
+}
+
+/// SPEC ENT9: what a torn snapshot does not name may have woken in the part that is missing: a rest lasts to the last whole one and
+/// E_e more, or to the last whose own record says so.
+#[test]
+fn ent9_a_torn_snapshot_vouches_for_what_it_names_alone() {
+    for (named, whole, woke, expected) in [
+        (&[][..], 80, None, 79 * T),
+        (&[], 40, None, 40 * T + 100_000),
+        (&[50], 40, None, 50 * T + 100_000),
+        (&[50, 79], 40, None, 79 * T),
+        (&[30], 40, None, 40 * T + 100_000),
+        (&[], 40, Some(50), 40 * T + 100_000),
+        (&[45], 40, Some(50), 45 * T + 100_000),
+    ] {
+        let until_us = valid_until(named, whole, woke);
+        // It is drawn in steps of a frame, D behind the newest.
+        let least_us = expected.min(79 * T - 110_000) - 20_000;
+        assert!(
+            (least_us..=expected).contains(&until_us),
+            "{named:?} {whole} {woke:?}: {until_us} {expected}"
+        );
     }
 }

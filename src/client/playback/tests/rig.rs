@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::client::playback::clock::{ClockMode, Transition};
 use crate::client::playback::settings::PlaybackSettings;
 use crate::client::playback::stage::{Drawn, Playback};
+use crate::state::coding::Coding;
 use crate::state::entity::Entity;
 use crate::state::record::{Motion, Record};
 use crate::state::rotation::Rotation;
@@ -17,6 +18,7 @@ pub(in crate::client::playback) fn schema() -> Schema {
         query_critical,
     };
     Schema {
+        coding: Coding::Plain,
         name: "playback".into(),
         version: 1,
         tick_period_us: 50_000,
@@ -94,6 +96,8 @@ pub(super) struct Rig {
     under_way: BTreeMap<(u64, u64), (u64, bool)>,
     entered: bool,
     pub(super) epoch: u32,
+    /// The fastest that r may move.
+    pub(super) rate_max: f64,
     pub(super) frames: Vec<Frame>,
     pub(super) turns: Vec<(u64, Transition)>,
 }
@@ -122,6 +126,7 @@ impl Rig {
             under_way: BTreeMap::new(),
             entered: false,
             epoch: 1,
+            rate_max: 1.05,
             frames: Vec::new(),
             turns: Vec::new(),
         }
@@ -209,14 +214,14 @@ impl Rig {
         self.frames.push(frame);
     }
 
-    /// SPEC PLY3: r does not fall, and moves at 1.05 at most but for jumps, which are told; what is valid is true.
+    /// SPEC PLY3: r does not fall, and moves at its greatest rate at most but for jumps, which are told; what is valid is true.
     fn check(&self, frame: &Frame, passed_us: u64) {
         if let (Some(before), Some(r_us)) = (self.frames.last(), frame.r_us)
             && let Some(before_us) = before.r_us
             && (before.generation == frame.generation)
         {
             assert!(r_us >= before_us, "{before:?} {frame:?}");
-            let most_us = (passed_us as f64 * 1.05).ceil() as u64 + 1;
+            let most_us = (passed_us as f64 * self.rate_max).ceil() as u64 + 1;
             assert!(r_us - before_us <= most_us, "{before:?} {frame:?}");
         }
         if let Some(drawn) = frame.drawn.filter(|drawn| drawn.at.valid_at_r) {
