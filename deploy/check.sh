@@ -87,15 +87,16 @@ for overlay in hostport loadbalancer; do
     for with in kustomize "kubectl kustomize"; do
         if command -v "${with%% *}" >/dev/null; then
             [ "$with" = kustomize ] && with="kustomize build"
-            # A copy with the autoscaler, as the component's file says to add it.
+            # A copy with the components, as their files say to add them.
             cp -r kubernetes "$work/$overlay"
-            printf 'components: [../../components/autoscale]\n' >>"$work/$overlay/overlays/$overlay/kustomization.yaml"
+            printf 'components: [../../components/autoscale, ../../components/secrets]\n' \
+                >>"$work/$overlay/overlays/$overlay/kustomization.yaml"
             check "kubernetes: $overlay renders" sh -c "$with kubernetes/overlays/$overlay >'$rendered'"
-            check "kubernetes: $overlay renders with the autoscaler" \
-                sh -c "$with '$work/$overlay/overlays/$overlay' >'$work/$overlay-scaled.yaml'"
+            check "kubernetes: $overlay renders with autoscaler and secrets" \
+                sh -c "$with '$work/$overlay/overlays/$overlay' >'$work/$overlay-whole.yaml'"
             check "kubernetes: $overlay against the schema" kubernetes-validate --strict --quiet "$rendered"
-            check "kubernetes: $overlay with the autoscaler against the schema" \
-                kubernetes-validate --strict --quiet "$work/$overlay-scaled.yaml"
+            check "kubernetes: $overlay with autoscaler and secrets against the schema" \
+                kubernetes-validate --strict --quiet "$work/$overlay-whole.yaml"
             break
         fi
     done

@@ -170,6 +170,58 @@ fn threats_97_a_reload_takes_what_it_can_and_names_what_it_cannot() {
     assert!(said.starts_with("SIGHUP: reloaded nothing: "), "{said}");
 }
 
+/// FAULTS 108: a reload names the lines of the file that a flag beats, and says again that others can read a file of secrets; a
+/// filter that would silence the log changes nothing.
+#[test]
+fn faults_108_a_reload_says_what_a_flag_beats() {
+    use std::os::unix::fs::PermissionsExt;
+    let token = scratch("token");
+    std::fs::write(&token, "hunter2\n").expect("is written");
+    std::fs::set_permissions(&token, PermissionsExt::from_mode(0o600)).expect("a mode");
+    let text = format!("shards = 1\nadmin_token_file = {token:?}\n");
+    let relay = Relay::start("beaten", &text);
+    relay.next("relay started");
+    std::fs::set_permissions(&token, PermissionsExt::from_mode(0o644)).expect("a mode");
+    let said = relay.reload(&format!(
+        "{text}log_format = \"human\"\nupstream = \"127.0.0.1:1\"\n"
+    ));
+    assert!(said.starts_with("SIGHUP: reloaded nothing"), "{said}");
+    let said = relay.next("log_format in ")["message"].to_string();
+    assert!(
+        said.contains("line 3 is beaten by --log-format"),
+        "{said}: and upstream, which agrees with its flag, is not"
+    );
+    let said = relay.next("admin_token_file ")["message"].to_string();
+    assert!(said.contains("(mode 0644): chmod 600"), "{said}");
+
+    let said = relay.reload(&format!("{text}log = \"infoo\"\n"));
+    assert!(
+        said.starts_with("SIGHUP: nothing was changed: ")
+            && said.contains("line 3: log \"infoo\": \"infoo\" is no level: did you mean info?"),
+        "{said}"
+    );
+    std::fs::remove_file(token).expect("is removed");
+}
+
+/// A deadline that a reload brings below the spread in force would cut off sessions that were not told yet.
+#[test]
+fn a_reload_keeps_the_deadline_above_the_spread() {
+    let relay = Relay::start("spread", "shards = 1\ndrain_deadline_s = 9\ndrain_spread_s = 5\n");
+    relay.next("relay started");
+    let said = relay.reload("shards = 1\ndrain_deadline_s = 4\n");
+    assert!(
+        said.contains("nothing was changed: drain_deadline_s is 4, not above the 5 s of drain_spread_s"),
+        "{said}"
+    );
+    let said = relay.reload("shards = 1\ndrain_deadline_s = 6\ndrain_spread_s = 0\n");
+    assert!(
+        said.starts_with(
+            "SIGHUP: reloaded drain_deadline_s; changed, but in force only after a restart: drain_spread_s ("
+        ),
+        "{said}"
+    );
+}
+
 /// Keys that were added are in force after a SIGHUP, which says their numbers; what a relay would not start with changes nothing.
 #[test]
 fn keys_are_read_again_and_named_by_their_numbers() {

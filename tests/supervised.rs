@@ -18,6 +18,11 @@ struct Service {
 impl Service {
     /// A relay without an origin, told of the socket and of a watchdog of so many microseconds.
     fn start(name: &str, watchdog: Option<(&str, &str)>) -> Service {
+        Service::with(name, watchdog, &[])
+    }
+
+    /// The same with more flags.
+    fn with(name: &str, watchdog: Option<(&str, &str)>, more: &[&str]) -> Service {
         let path = std::env::temp_dir().join(format!("ackline-{name}-{}.sock", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let socket = UnixDatagram::bind(&path).unwrap();
@@ -36,6 +41,7 @@ impl Service {
         let process = command
             .args(["relay", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
             .args(["--upstream", "127.0.0.1:1", "--drain-deadline-s", "7"])
+            .args(more)
             .env("NOTIFY_SOCKET", &path)
             .stderr(Stdio::null())
             .spawn()
@@ -117,6 +123,30 @@ fn a_service_manager_is_told_of_each_step() {
         "STOPPING=1\nEXTEND_TIMEOUT_USEC=17000000"
     );
     assert!(service.process.wait().unwrap().success());
+}
+
+/// A reload that is refused ends with the reason in the status line, and not as one that was taken.
+#[test]
+fn a_service_manager_is_told_of_a_refused_reload() {
+    let file = std::env::temp_dir().join(format!("ackline-supervised-{}.toml", std::process::id()));
+    std::fs::write(&file, "shards = 1\n").unwrap();
+    let service = Service::with("refused", None, &["--config", file.to_str().unwrap()]);
+    assert_eq!(service.next(), "READY=1");
+    std::fs::write(&file, "shards = 1\nshards = \n").unwrap();
+    service.signal("HUP");
+    service.until("RELOADING=1");
+    let said = service.until("READY=1");
+    assert!(
+        said.starts_with("READY=1\nSTATUS=reload refused: ") && said.contains("line 2"),
+        "{said}"
+    );
+    std::fs::write(&file, "shards = 1\n").unwrap();
+    service.signal("HUP");
+    service.until("RELOADING=1");
+    assert_eq!(service.until("READY=1"), "READY=1");
+    let said = service.until("STATUS=");
+    assert!(!said.contains("refused"), "{said}");
+    std::fs::remove_file(file).unwrap();
 }
 
 /// The watchdog of another process is none of ours; the state is told all the same.

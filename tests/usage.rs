@@ -2,8 +2,24 @@
 //! the bound and the way out, and nothing done.
 #![cfg(all(feature = "node", feature = "scenes"))]
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+
+/// A small demo whose report goes to standard output.
+const REPORTED: [&str; 11] = [
+    "demo",
+    "--clients",
+    "2",
+    "--entities",
+    "20",
+    "--seconds",
+    "0.6",
+    "--loss",
+    "0",
+    "--report",
+    "-",
+];
 
 fn ackline(line: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ackline"));
@@ -243,6 +259,94 @@ fn a_bench_of_nobody_says_that_nothing_answers() {
     );
 }
 
+/// A run against a relay that is not there ends long before its time.
+#[test]
+fn a_bench_of_nobody_does_not_run_on() {
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let nobody = nobody.expect("a port").to_string();
+    let begun = std::time::Instant::now();
+    let line = ["bench", "--relay", &nobody, "--clients", "2", "--seconds", "600"];
+    let output = ackline(&line, &[]);
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        begun.elapsed() < std::time::Duration::from_secs(120),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert_eq!(output.status.code(), Some(1), "{out}");
+    assert!(
+        out.contains(&format!(
+            "note: ended before its time: {nobody} answered nobody for 5 s"
+        )) && out.contains(&format!(
+            "clients.lost is 2, must be 0: nothing answers at {nobody}"
+        )),
+        "{out}"
+    );
+}
+
+/// A report that is named twice, or is there under two names, would count twice.
+#[test]
+fn a_report_is_merged_once() {
+    let run = ackline(&REPORTED, &[]);
+    let (one, copy) = (
+        scratch("one.json", &run.stdout),
+        scratch("copy.json", &run.stdout),
+    );
+    let (one_name, copy_name) = (one.to_str().unwrap(), copy.to_str().unwrap());
+    let alone = ackline(&["bench", "merge", one_name], &[]);
+    let sum: serde_json::Value =
+        serde_json::from_slice(&alone.stdout).expect("JSON, as no terminal reads it");
+    assert_eq!(sum["clients"]["requested"], 2);
+    refused(
+        &["bench", "merge", one_name, one_name],
+        &["is named twice: each report counts once"],
+    );
+    refused(
+        &["bench", "merge", one_name, copy_name],
+        &["copy.json is the same report as"],
+    );
+    for file in [one, copy] {
+        std::fs::remove_file(file).unwrap();
+    }
+}
+
+/// Where the log is JSON the last words are a line of it, whatever ends the relay.
+#[test]
+fn the_last_words_of_a_relay_are_in_the_form_of_its_log() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("binds");
+    let admin = taken.local_addr().expect("has one").to_string();
+    let line = ["relay", "--listen", "127.0.0.1:0", "--admin", &admin];
+    for (more, code, words) in [
+        (&["--log-format", "json"][..], 1, "the admin address"),
+        (
+            &["--log-format", "json", "--shards", "1", "--drain-spread-s", "10"],
+            2,
+            "drain_spread_s is 10",
+        ),
+        (&["--log-format", "json", "--log", "off"], 1, "the admin address"),
+        (
+            &["--log-format", "json", "--insecure=false"],
+            2,
+            "insecure is false",
+        ),
+    ] {
+        let output = ackline(&[&line[..], more].concat(), &[]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        let last = text.lines().last().unwrap_or_default();
+        let last: serde_json::Value = serde_json::from_str(last).expect(last);
+        assert_eq!(last["level"], "ERROR", "{text}");
+        assert!(
+            last["message"].as_str().is_some_and(|said| said.contains(words)),
+            "{text}"
+        );
+    }
+    let output = ackline(&line, &[]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let last = text.lines().last().unwrap_or_default();
+    assert!(last.starts_with("ackline: the admin address"), "{text}");
+}
+
 /// Links that lose everything show nothing, and a run that shows nothing is not ok; a flag that says
 /// nothing of the links leaves the demo's own loss.
 #[test]
@@ -291,6 +395,50 @@ fn faults_108_variables_are_named() {
         "{text}"
     );
 
+    for (name, value, words) in [
+        (
+            "ACKLINE_INSECURE",
+            "yes",
+            "ACKLINE_INSECURE yes: give true or false",
+        ),
+        ("ACKLINE_INSECURE", "1", "ACKLINE_INSECURE 1: give true or false"),
+        (
+            "ACKLINE_INSECURE",
+            "TRUE",
+            "ACKLINE_INSECURE TRUE: give true or false",
+        ),
+        ("ACKLINE_INSECURE", "", "ACKLINE_INSECURE '': give "),
+        (
+            "ACKLINE_LIMIT_LOOPBACK",
+            "on",
+            "ACKLINE_LIMIT_LOOPBACK on: give true or false",
+        ),
+        (
+            "ACKLINE_LOG_FORMAT",
+            "xml",
+            "ACKLINE_LOG_FORMAT xml: give human or json",
+        ),
+        (
+            "ACKLINE_CONFIG",
+            "",
+            "ACKLINE_CONFIG '': give a value, or leave the variable out",
+        ),
+        ("ACKLINE_SHARDS", "", "ACKLINE_SHARDS '': give a whole number"),
+        (
+            "ACKLINE_LOG",
+            "infoo",
+            "ACKLINE_LOG: log \"infoo\": \"infoo\" is no level: did you mean info?",
+        ),
+    ] {
+        let output = ackline(&["relay", "--print-config"], &[(name, value)]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{name}={value}: {text}");
+        assert!(
+            text.starts_with(&format!("ackline: {words}")) && text.lines().count() == 1,
+            "{name}={value}: {text}"
+        );
+    }
+
     let file = scratch("open.toml", b"insecure = true\n");
     let output = ackline(
         &["check", "--config", &file.display().to_string()],
@@ -302,6 +450,36 @@ fn faults_108_variables_are_named() {
         text.contains("ACKLINE_SHARTS is not known and changes nothing: did you mean ACKLINE_SHARDS?"),
         "{text}"
     );
+
+    // What a relay with keys is printed as is a configuration for another host with keys.
+    let output = ackline(&["relay", "--print-config"], &[]);
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let keys = scratch("printed.keys", format!("7:{}\n", "ab".repeat(32)).as_bytes());
+    std::fs::set_permissions(&keys, PermissionsExt::from_mode(0o644)).expect("a mode");
+    std::fs::write(&file, &printed).expect("is written");
+    let output = ackline(
+        &["check", "--config", &file.display().to_string()],
+        &[("ACKLINE_TOKEN_KEYS_FILE", &keys.display().to_string())],
+    );
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{printed}{text}");
+    assert!(
+        text.contains("may be read by others of this host (mode 0644)"),
+        "a check warns of what a relay warns of: {text}"
+    );
+    assert!(
+        text.contains(&format!(
+            "token_keys_file in {}, line 2 is beaten by ACKLINE_TOKEN_KEYS_FILE",
+            file.display()
+        )),
+        "and of what a variable beats: {text}"
+    );
+    let _ = std::fs::remove_file(keys);
+    let output = ackline(
+        &["check", "--config", &file.display().to_string()],
+        &[("ACKLINE_INSECURE", "true")],
+    );
+    assert_eq!(output.status.code(), Some(0), "and for one without");
 
     // What is printed with a secret is a configuration that loads.
     let output = ackline(
@@ -325,22 +503,7 @@ fn faults_108_variables_are_named() {
 /// `-` is standard output: the report is there alone, the summary beside it, and no file has that name.
 #[test]
 fn a_report_can_go_to_standard_output() {
-    let output = ackline(
-        &[
-            "demo",
-            "--clients",
-            "2",
-            "--entities",
-            "20",
-            "--seconds",
-            "0.6",
-            "--loss",
-            "0",
-            "--report",
-            "-",
-        ],
-        &[],
-    );
+    let output = ackline(&REPORTED, &[]);
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
     assert_eq!(report["clients"]["requested"], 2);
@@ -454,6 +617,18 @@ fn keys_are_made_tokens_minted_and_an_open_relay_needs_either() {
         shown.contains("key       7\n") && shown.contains("\ngood  "),
         "{shown}"
     );
+    let other = scratch("other.keys", format!("7:{}\n", "ab".repeat(32)).as_bytes());
+    let other_name = other.to_str().unwrap();
+    let shown = ackline(
+        &["token", "show", text.trim(), "--token-keys-file", other_name],
+        &[],
+    );
+    let said = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        shown.status.code() == Some(1) && said.contains("\nrefused   forged"),
+        "{said}"
+    );
+    std::fs::remove_file(other).unwrap();
     refused(&["token", "show", "xyz"], &["this is no connect token"]);
     let next = ackline(&["token", "key", "--next-after", name], &[]);
     assert!(next.stdout.starts_with(b"8:"), "the number after the highest");

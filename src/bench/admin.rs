@@ -10,6 +10,8 @@ use crate::node::secret::SecretText;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// Characters of an answer that a sentence repeats, at the most.
+const SAID_MAX: usize = 300;
 /// The largest answer taken.
 const ANSWER_MAX: usize = 4 << 20;
 
@@ -29,6 +31,21 @@ pub struct Answer {
     pub status: u16,
     /// The body.
     pub body: String,
+}
+
+impl Answer {
+    /// The status with what the relay says beside it, for people: its own `error`, or else the begin of the body.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let body: Option<serde_json::Value> = serde_json::from_str(&self.body).ok();
+        let error = body.as_ref().and_then(|body| body["error"].as_str());
+        let said: String = error.unwrap_or(&self.body).chars().take(SAID_MAX).collect();
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        match said.as_str() {
+            "" => format!("status {}", self.status),
+            said => format!("status {}: {said}", self.status),
+        }
+    }
 }
 
 impl Admin {
@@ -125,6 +142,25 @@ mod tests {
         );
         assert!(asked.contains("\r\nAuthorization: Bearer hunter2\r\n"), "{asked}");
         assert!(!format!("{admin:?}").contains("hunter2"));
+    }
+
+    /// Why a relay refuses is in its answer, and whoever asked is told.
+    #[test]
+    fn an_answer_is_told_with_what_it_says() {
+        for (body, words) in [
+            (
+                "{ \"error\": \"the host has a dot: ask by address\" }\n",
+                "status 403: the host has a dot: ask by address",
+            ),
+            ("<html>\n  no\n</html>", "status 403: <html> no </html>"),
+            ("", "status 403"),
+            ("{ \"live\": false }", "status 403: { \"live\": false }"),
+        ] {
+            let body = body.to_owned();
+            assert_eq!(Answer { status: 403, body }.in_words(), words);
+        }
+        let body = "x".repeat(ANSWER_MAX);
+        assert!(Answer { status: 500, body }.in_words().len() < 400);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub fn words(reason: &str, target: &str) -> String {
         ),
         "version" => format!("{relay} speaks another protocol version: run versions that match"),
         "token" => format!(
-            "{relay} refused the token; its ackline_tokens_refused_total says why: other keys, another audience, an address that is not among its public_addresses, clocks that differ, or a relay that began less than 6 s before"
+            "{relay} refused the token; its ackline_tokens_refused_total says why: no keys at all (an insecure relay takes no token: leave out --token-keys-file), other keys, another audience, an address that is not among its public_addresses, clocks that differ, or a relay that began less than 6 s before"
         ),
         "idle" => format!("{relay} heard nothing of the client for its idle time"),
         "protocol" => format!("{relay} found that the client broke the protocol"),
@@ -78,6 +78,16 @@ mod tests {
         let text = words("full", "10.0.0.5:7777");
         assert!(
             text.contains("sessions_max, or its sessions_per_host") && text.contains("{reason=\"sessions\"}"),
+            "{text}"
+        );
+    }
+
+    /// A relay without keys denies whoever brings a token, and that is said beside the rest.
+    #[test]
+    fn a_relay_without_keys_takes_no_token() {
+        let text = words("token", "10.0.0.5:7777");
+        assert!(
+            text.contains("no keys at all (an insecure relay takes no token: leave out --token-keys-file)"),
             "{text}"
         );
     }

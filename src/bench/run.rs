@@ -157,6 +157,8 @@ const BUSY_SHARE: f64 = 0.95;
 const IDLE_SHARE: f64 = 0.6;
 /// Frames a second that a client draws where only a plot was asked for.
 const RENDER_FPS: f64 = 60.0;
+/// A relay that has not answered any client within so many seconds is not there.
+const NOBODY_S: f64 = 5.0;
 /// Seconds in which all clients of a long run begin.
 const RAMP_S: f64 = 4.0;
 /// Clients that one thread serves well: at 20 snapshots a second some 25 us of work each.
@@ -213,6 +215,7 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
     let (start_us, end_us) = (swarm.start_us, swarm.end_us);
     let ramp_us = (plan.clients as f64 / settings.ramp_per_s * 1e6) as u64;
     let attack = begin_attack(plan, &stage, start_us + ramp_us + SETTLE_US, swarm.clean_us)?;
+    let mut is_cut = false;
     while !swarm.is_over() {
         std::thread::sleep(GLANCE);
         let glance = glance(&swarm);
@@ -225,11 +228,22 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
             stage.strike();
             return Err(FlagError(text).into());
         }
+        if is_nobody(plan, &swarm, &glance) {
+            swarm.stop();
+            is_cut = true;
+        }
     }
     let results = swarm.join().context("the bench lost its sockets")?;
     let attacked = attack.map(JoinHandle::join).transpose();
     let attacked = attacked.map_err(|_| anyhow::anyhow!("the attack panicked"))?;
     let seconds = (monotonic_us().min(end_us) - start_us) as f64 / 1e6;
+    let mut notes = host.warnings;
+    if is_cut {
+        notes.push(format!(
+            "ended before its time: {} answered nobody for {NOBODY_S} s",
+            stage.relay
+        ));
+    }
 
     let mut report = Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -252,7 +266,7 @@ pub fn run(plan: &Plan, mut show: impl FnMut(&Glance)) -> anyhow::Result<Report>
     report.impairment.down = link_figures(&plan.down);
     report.impairment.up = link_figures(&plan.up);
     report.bench.threads = threads as u64;
-    report.bench.notes = host.warnings;
+    report.bench.notes = notes;
     let after_drops = preflight::kernel_drops();
     report.bench.kernel_drops = after_drops
         .zip(drops)
@@ -335,6 +349,19 @@ fn glance(swarm: &Swarm) -> Glance {
         glance.mismatches += live.mismatches.load(Ordering::Relaxed);
     }
     glance
+}
+
+/// True where somebody else's relay has not said a word in so long that it is not there: the rest of the run would show nothing.
+/// One that answers with a denial is there, and may let clients in later.
+fn is_nobody(plan: &Plan, swarm: &Swarm, glance: &Glance) -> bool {
+    let answered = || {
+        swarm
+            .live()
+            .map(|live| live.answered.load(Ordering::Relaxed))
+            .sum::<u64>()
+    };
+    let is_remote = matches!(plan.target, Target::Remote { .. }) && plan.attack.is_none();
+    is_remote && glance.packets == 0 && glance.seconds >= NOBODY_S && answered() == 0
 }
 
 /// True when the relay has denied somebody for the token.

@@ -46,16 +46,19 @@ impl Samples {
         let status = answer.status;
         if status == 401 {
             let text = match admin.token.is_empty() {
-                true => "asks for its admin_token: give --admin-token, or ACKLINE_ADMIN_TOKEN",
+                true => {
+                    "asks for its admin_token: give --admin-token-file or --admin-token, or ACKLINE_ADMIN_TOKEN"
+                }
                 false => {
-                    "does not take the token that --admin-token or ACKLINE_ADMIN_TOKEN gives: give the relay's admin_token"
+                    "does not take the token that --admin-token-file, --admin-token or ACKLINE_ADMIN_TOKEN gives: give the relay's admin_token"
                 }
             };
             return Err(FlagError(format!("--admin {addr}: it {text}")).into());
         }
         anyhow::ensure!(
             status == 200,
-            "the relay's admin at {addr} answers GET /metrics with status {status}"
+            "the relay's admin at {addr} answers GET /metrics with {}",
+            answer.in_words()
         );
         Ok(Samples::parse(&answer.body))
     }

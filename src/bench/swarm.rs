@@ -6,7 +6,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use super::series::Series;
 use super::surroundings::{Surroundings, mix};
 use super::tally::Tally;
 use super::truth::{TruthFrame, TruthLog};
+use super::verdict::SILENCE;
 use super::viewer::RenderSettings;
 use crate::client::settings::ClientSettings;
 use crate::impairment::settings::ImpairmentSettings;
@@ -95,6 +96,8 @@ pub struct Live {
     pub complete: AtomicU64,
     /// Attempts that were denied for their token, or for having none.
     pub denied: AtomicU64,
+    /// Attempts and sessions that ended because somebody said so, as a full relay does.
+    pub answered: AtomicU64,
     /// Datagrams received.
     pub packets: AtomicU64,
     /// Bytes received.
@@ -105,6 +108,8 @@ pub struct Live {
     pub mismatches: AtomicU64,
     /// Processor time, nanoseconds.
     pub cpu_ns: AtomicU64,
+    /// The thread is to end before its time.
+    pub stop: AtomicBool,
 }
 
 /// What one thread came to.
@@ -165,6 +170,12 @@ impl Swarm {
     /// How each thread stands.
     pub fn live(&self) -> impl Iterator<Item = &Live> {
         self.live.iter().map(|live| &***live)
+    }
+
+    /// Ends the threads before their time; they come to what they have come to.
+    pub fn stop(&self) {
+        self.live()
+            .for_each(|live| live.stop.store(true, Ordering::Relaxed));
     }
 
     /// True when a thread has ended, as planned or not.
@@ -282,7 +293,7 @@ impl Runner {
         }
         loop {
             let now_us = monotonic_us();
-            if now_us >= self.table.end_us {
+            if now_us >= self.table.end_us || self.live.stop.load(Ordering::Relaxed) {
                 return Ok(self.finish(now_us));
             }
             let next_us = self.due_us.iter().copied().min().unwrap_or(u64::MAX);
@@ -401,6 +412,10 @@ impl Runner {
         live.complete.store(count(Member::is_complete), Ordering::Relaxed);
         let denied = tally.endings.get(Denial::Token.label()).copied();
         live.denied.store(denied.unwrap_or(0), Ordering::Relaxed);
+        let endings = tally.endings.iter();
+        let said = endings.filter(|(reason, _)| !SILENCE.contains(reason));
+        live.answered
+            .store(said.map(|(_, count)| *count).sum(), Ordering::Relaxed);
         live.packets.store(tally.received, Ordering::Relaxed);
         live.bytes.store(tally.bytes, Ordering::Relaxed);
         live.records.store(oracle.records_checked, Ordering::Relaxed);

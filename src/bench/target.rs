@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::settings::FlagError;
 use crate::node::secret::SecretText;
+use crate::node::small_file::Pipes;
 
 /// Where the relay and the truth are, when not in this process.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -30,6 +31,9 @@ pub struct TargetFlags {
         hide_env_values = true
     )]
     pub admin_token: Option<SecretText>,
+    /// File of that token alone, which then no list of processes shows; beats --admin-token
+    #[arg(long, value_name = "FILE", requires = "admin")]
+    pub admin_token_file: Option<PathBuf>,
     /// The origin's address, or the recording it plays: what records are compared with
     #[arg(long, value_name = "FILE-or-ADDR", requires = "relay")]
     pub truth: Option<String>,
@@ -41,6 +45,9 @@ pub struct TargetFlags {
         hide_env_values = true
     )]
     pub truth_token: Option<SecretText>,
+    /// File of that token alone, which then no list of processes shows; beats --truth-token
+    #[arg(long, value_name = "FILE", requires = "truth")]
+    pub truth_token_file: Option<PathBuf>,
     /// File of the certificates (PEM) that vouch for the origin: the truth comes by TLS [default: none, plain TCP]
     #[arg(long, value_name = "FILE", env = "ACKLINE_UPSTREAM_CA_FILE")]
     pub truth_ca_file: Option<PathBuf>,
@@ -71,6 +78,28 @@ impl TargetFlags {
         self.admin_token = self.admin_token.take().filter(|_| admin);
         self.truth_token = self.truth_token.take().filter(|_| truth);
         self.truth_ca_file = self.truth_ca_file.take().filter(|_| truth);
+        for (flag, variable, token, file) in [
+            (
+                "--admin-token",
+                "ACKLINE_ADMIN_TOKEN",
+                &mut self.admin_token,
+                &self.admin_token_file,
+            ),
+            (
+                "--truth-token",
+                "ACKLINE_UPSTREAM_TOKEN",
+                &mut self.truth_token,
+                &self.truth_token_file,
+            ),
+        ] {
+            if let Some(file) = file {
+                let read = SecretText::read(file, Pipes::Awaited);
+                let fault = |fault| FlagError(format!("{flag}-file {}: {fault}", file.display()));
+                *token = Some(read.map_err(fault)?);
+            } else if let Some(Err(fault)) = token.as_ref().map(SecretText::check) {
+                return Err(FlagError(format!("{flag} or {variable}: {fault}")));
+            }
+        }
         Ok(())
     }
 }
@@ -78,6 +107,46 @@ impl TargetFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A token can be in a file, as at `top`, and beats what else gives one; one that nobody could show is refused.
+    #[test]
+    fn tokens_come_from_files() {
+        let file = std::env::temp_dir().join(format!("ackline-target-{}", std::process::id()));
+        let settle = |mut flags: TargetFlags| flags.settle(std::iter::empty()).map(|()| flags);
+        let flags = TargetFlags {
+            admin: Some("127.0.0.1:1".to_owned()),
+            truth: Some("127.0.0.1:2".to_owned()),
+            ..TargetFlags::default()
+        };
+        let filed = TargetFlags {
+            admin_token: Some("old".into()),
+            admin_token_file: Some(file.clone()),
+            truth_token_file: Some(file.clone()),
+            ..flags.clone()
+        };
+        std::fs::write(&file, "hunter2\n").expect("is written");
+        let read = settle(filed.clone()).expect("is read");
+        assert_eq!(
+            (read.admin_token, read.truth_token),
+            (Some("hunter2".into()), Some("hunter2".into()))
+        );
+        std::fs::write(&file, "hunter2\nhunter3\n").expect("is written");
+        let fault = settle(filed).expect_err("two lines").to_string();
+        assert!(
+            fault.starts_with("--admin-token-file /") && fault.contains("more than one line"),
+            "{fault}"
+        );
+        std::fs::remove_file(file).expect("is removed");
+        let fault = settle(TargetFlags {
+            truth_token: Some("hunter2 ".into()),
+            ..flags
+        });
+        let fault = fault.expect_err("white space").to_string();
+        assert!(
+            fault.starts_with("--truth-token or ACKLINE_UPSTREAM_TOKEN: it begins or ends"),
+            "{fault}"
+        );
+    }
 
     /// A variable without its companion flag is another program's; a flag without it is a mistake.
     #[test]

@@ -27,6 +27,17 @@ pub struct Threshold {
     name: String,
     comparison: Comparison,
     bound: f64,
+    unit: Unit,
+}
+
+/// In what a figure beside the bound is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    /// The figure is a time, whatever unit of time the bound has.
+    Millis,
+    /// The bound is a percentage.
+    Percent,
+    Plain,
 }
 
 /// What became of a threshold.
@@ -115,10 +126,10 @@ impl FromStr for Threshold {
             ("s", 1000.0, true),
             ("%", 0.01, false),
         ];
-        let unit = units
-            .iter()
-            .find_map(|(unit, scale, time)| Some((bound.strip_suffix(unit)?, *scale, *time)));
-        let (number, scale, is_time) = unit.unwrap_or((bound, 1.0, false));
+        let unit = units.iter().find(|(unit, ..)| bound.ends_with(unit));
+        let (number, scale, is_time) = unit.map_or((bound, 1.0, false), |(unit, scale, is_time)| {
+            (bound.strip_suffix(unit).unwrap_or(bound), *scale, *is_time)
+        });
         if is_time && !leaf.is_ms {
             return Err(ThresholdError::Unit {
                 text: text.to_owned(),
@@ -137,11 +148,26 @@ impl FromStr for Threshold {
             name: name.to_owned(),
             comparison,
             bound: bound * scale,
+            unit: match (leaf.is_ms, unit) {
+                (true, _) => Unit::Millis,
+                (false, Some(("%", ..))) => Unit::Percent,
+                (false, _) => Unit::Plain,
+            },
         })
     }
 }
 
 impl Threshold {
+    /// A figure in the unit of this threshold, for people.
+    #[must_use]
+    pub fn say(&self, value: f64) -> String {
+        match self.unit {
+            Unit::Millis => format!("{value:.3} ms"),
+            Unit::Percent => format!("{:.3}%", value * 100.0),
+            Unit::Plain => format!("{value:.3}"),
+        }
+    }
+
     /// Compares with a report's [`figures`].
     #[must_use]
     pub fn hold(&self, figures: &BTreeMap<String, Figure>) -> Outcome {
@@ -349,6 +375,21 @@ mod tests {
         assert_eq!(outcome("fallbacks<1", &Report::default()), Outcome::Unknown);
         assert_eq!(outcome("clients_joined_max<1s", &report), Outcome::Unknown);
         assert_eq!(outcome("joined_max<1s", &report), Outcome::Unknown);
+    }
+
+    /// What was seen is told in the unit of the figure, or of the bound.
+    #[test]
+    fn a_figure_is_told_with_its_unit() {
+        for (text, value, words) in [
+            ("latency_p99<1us", 8.495, "8.495 ms"),
+            ("latency_p99<0.02s", 30.0, "30.000 ms"),
+            ("latency_p99<20", 30.0, "30.000 ms"),
+            ("window_full_share<1%", 0.015, "1.500%"),
+            ("window_full_share<0.01", 0.015, "0.015"),
+            ("fallbacks==0", 3.0, "3.000"),
+        ] {
+            assert_eq!(text.parse::<Threshold>().expect(text).say(value), words, "{text}");
+        }
     }
 
     #[test]

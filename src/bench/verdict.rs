@@ -12,7 +12,7 @@ use super::threshold::{Outcome, Threshold, figures};
 /// A bench whose timers are later than this in one of a hundred cases shares a host that cannot keep up, milliseconds.
 const TOO_LATE_MS: f64 = 100.0;
 /// Why sessions end where datagrams are lost or threads sleep.
-const SILENCE: [&str; 4] = ["relay_vanished", "relay_silent", "unanswered", "idle"];
+pub(super) const SILENCE: [&str; 4] = ["relay_vanished", "relay_silent", "unanswered", "idle"];
 
 /// Judges a report; each failure is one line that names the field and its value.
 #[must_use]
@@ -192,11 +192,17 @@ fn hard(report: &Report) -> Vec<String> {
     }
     let known = figures(report);
     for text in &report.thresholds {
-        match text.parse::<Threshold>().map(|threshold| threshold.hold(&known)) {
-            Ok(Outcome::Held) => {}
-            Ok(Outcome::Missed(value)) => failed.push(format!("{text}: it is {value:.3}")),
-            Ok(Outcome::Unknown) => failed.push(format!("{text}: it was not measured")),
-            Err(error) => failed.push(error.to_string()),
+        let threshold = match text.parse::<Threshold>() {
+            Ok(threshold) => threshold,
+            Err(error) => {
+                failed.push(error.to_string());
+                continue;
+            }
+        };
+        match threshold.hold(&known) {
+            Outcome::Held => {}
+            Outcome::Missed(value) => failed.push(format!("{text}: it is {}", threshold.say(value))),
+            Outcome::Unknown => failed.push(format!("{text}: it was not measured")),
         }
     }
     failed
@@ -226,7 +232,7 @@ mod tests {
             }
         );
         type Spoil = fn(&mut Report);
-        let faults: [(&str, Spoil); 17] = [
+        let faults: [(&str, Spoil); 18] = [
             ("truth.mismatches is 1", |r| r.truth.mismatches = 1),
             ("truth.missing_at_end is 2", |r| r.truth.missing_at_end = 2),
             ("truth.leaks", |r| r.truth.leaks = 1),
@@ -238,6 +244,10 @@ mod tests {
             ("packets.received_in_run is 0", |r| r.packets.received_in_run = 0),
             ("latency_p99<20ms: it was not measured", |r| {
                 r.thresholds = vec!["latency_p99<20ms".to_owned()]
+            }),
+            ("window_full_share<1%: it is 1.500%", |r| {
+                r.window.full_share = Some(0.015);
+                r.thresholds = vec!["window_full_share<1%".to_owned()]
             }),
             ("events.out_of_order", |r| r.events.out_of_order = 1),
             ("events.delivered is 4 of 5 sent: 1 never came", |r| {

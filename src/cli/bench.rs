@@ -53,7 +53,7 @@ struct Merge {
     /// Reports written with --report
     #[arg(required = true, value_name = "REPORT.json")]
     reports: Vec<PathBuf>,
-    /// Writes the sum here; without it, to standard output
+    /// Writes the sum here; - for standard output, where it goes without this flag too unless that is a terminal
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Writes the sum as a page with its charts, one file that can be sent to somebody
@@ -334,24 +334,42 @@ fn write(report: &Report, file: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("the report {} cannot be written", file.display()))
 }
 
-fn run_merge(args: &Merge) -> anyhow::Result<Outcome> {
-    let read = |path: &PathBuf| -> anyhow::Result<Report> {
+/// The reports of these files. One that stands twice among them would be counted twice, and is refused: nothing in a run comes out
+/// the same to the last figure in another.
+fn read_reports(files: &[PathBuf]) -> Result<Vec<Report>, UsageError> {
+    let mut read: Vec<(&PathBuf, Report)> = Vec::new();
+    for path in files {
         let name = path.display();
         let text = std::fs::read_to_string(path)
             .map_err(|error| UsageError(format!("{name} cannot be read: {error}")))?;
-        let report = serde_json::from_str(&text);
-        Ok(report.map_err(|error| UsageError(format!("{name} is no report of this version: {error}")))?)
-    };
-    let reports = args
-        .reports
-        .iter()
-        .map(read)
-        .collect::<anyhow::Result<Vec<Report>>>()?;
+        let report: Report = serde_json::from_str(&text)
+            .map_err(|error| UsageError(format!("{name} is no report of this version: {error}")))?;
+        match read.iter().find(|(_, other)| *other == report) {
+            Some((other, _)) if *other == path => {
+                return Err(UsageError(format!(
+                    "{name} is named twice: each report counts once"
+                )));
+            }
+            Some((other, _)) => {
+                return Err(UsageError(format!(
+                    "{name} is the same report as {}: each counts once",
+                    other.display()
+                )));
+            }
+            None => read.push((path, report)),
+        }
+    }
+    Ok(read.into_iter().map(|(_, report)| report).collect())
+}
+
+fn run_merge(args: &Merge) -> anyhow::Result<Outcome> {
+    let reports = read_reports(&args.reports)?;
     check_files(args.report.as_deref(), args.page.as_deref())?;
     let sum = merge(&reports).map_err(|error| UsageError(error.to_owned()))?;
-    // The sum goes to standard output where no file is named for it, and nobody asked for a page instead.
-    let stdout = (args.page.is_none()).then_some(Path::new("-"));
-    let file = args.report.as_deref().or(stdout);
+    // The sum goes to standard output where no file is named for it, nobody asked for a page instead, and no person would have to
+    // look for the summary after a hundred screens of it.
+    let to_output = args.page.is_none() && !std::io::stdout().is_terminal();
+    let file = args.report.as_deref().or(to_output.then_some(Path::new("-")));
     conclude(&sum, file, args.page.as_deref())
 }
 

@@ -7,7 +7,7 @@ use crate::node::settings::{PartialSettings, RelaySettings};
 
 const EXAMPLES: &str = "\
 It looks at what a relay started with the same file, ACKLINE_* variables and flags would look at: run it in the relay's own \
-environment before a SIGHUP. A refusal names the file and line, variable or flag, the key and the bound, and the exit code is 2.
+environment before a SIGHUP. It warns of secrets that others of this host can read and of lines that a flag or variable beats. A refusal names the file and line, variable or flag, the key and the bound, and the exit code is 2.
 
 Examples:
   ackline check --config relay.toml
@@ -45,5 +45,9 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
         settings.upstream.join(", "),
         settings.shards
     );
+    let warnings = super::relay::readers(&settings).into_iter();
+    warnings
+        .chain(settings.places.beaten())
+        .for_each(|sentence| complain!("ackline: {sentence}"));
     Ok(Outcome::Success)
 }

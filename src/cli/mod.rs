@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{FromArgMatches, Parser, Subcommand};
 
 use crate::bench::settings::FlagError;
+use crate::node::logging;
 use crate::node::source::SourceError;
 
 /// Prints a line; whoever reads no more ends the program quietly.
@@ -141,7 +142,7 @@ pub fn main() -> ExitCode {
         Err(error) => {
             let usage = usage_of(&error);
             let code = if usage.is_some() { 2 } else { 1 };
-            complain!("ackline: {}", usage.unwrap_or_else(|| format!("{error:#}")));
+            logging::say_fatal(&usage.unwrap_or_else(|| format!("{error:#}")));
             ExitCode::from(code)
         }
     }

@@ -190,14 +190,14 @@ pub struct Args {
         requires = "tls_cert_file"
     )]
     tls_key_file: Option<PathBuf>,
-    /// What players may see: whole, radius:ENTER,LEAVE around their entity, spectator:ENTER,LEAVE around their camera, in
-    /// metres; its scenes hide from each player what its team may not see [default: what their relay is set to, all of it]
+    /// What players may see: whole, radius[:ENTER,LEAVE] around their entity, spectator[:ENTER,LEAVE] around their camera, in
+    /// metres, 20,25 where not given; its scenes hide from each player what its team may not see [default: what their relay is set to, all of it]
     #[arg(long, value_name = "VIEW", value_parser = str::parse::<View>)]
     view: Option<View>,
     /// Waits with the first tick for the first subscriber
     #[arg(long)]
     wait_for_subscriber: bool,
-    /// What is logged: a level, or directives as of RUST_LOG
+    /// What is logged: off, error, warn, info, debug, trace, or directives TARGET=LEVEL as of RUST_LOG
     #[arg(long, env = "ACKLINE_LOG", value_name = "FILTER", default_value = "info")]
     log: String,
     /// The form of log lines
@@ -253,6 +253,11 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         ),
         _ => None,
     };
+    if let Some(Err(fault)) = args.token.as_ref().map(SecretText::check) {
+        return Err(UsageError(format!("--token or ACKLINE_ORIGIN_TOKEN: {fault}")).into());
+    }
+    logging::parse(&args.log)
+        .map_err(|fault| UsageError(format!("--log or ACKLINE_LOG {:?}: {fault}", args.log)))?;
     let _filter = logging::begin(&args.log, args.log_format);
     super::variables::strange()
         .iter()

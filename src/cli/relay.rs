@@ -17,8 +17,10 @@ const EXAMPLES: &str = "\
 Each setting is a flag, an ACKLINE_* variable and a key of the TOML file; a flag beats the variable, the variable \
 the file, the file the default.
 
-SIGTERM or SIGINT drains and ends, a second one ends at once. SIGHUP reads --config and the token keys again: they, log and \
-drain_deadline_s take effect, what else changed is named and needs a restart; a file with a fault changes nothing. Under \
+SIGTERM or SIGINT drains and ends, a second one ends at once. A drain ends every session: clients are told to go, within half a \
+second or over drain_spread_s, and have to join another relay; no session moves by itself. SIGHUP reads --config and the token keys again: they, log and \
+drain_deadline_s take effect, what else changed is named and needs a restart, and so is what a flag or variable beats; a file \
+with a fault changes nothing. Under \
 systemd it says when it is ready, reloads and stops, and gives signs of life while every shard turns (sd_notify).
 
 Examples:
@@ -52,8 +54,12 @@ const GLANCE: Duration = Duration::from_millis(20);
 /// A refused setting ([`UsageError`]), or an address or thread that cannot be had.
 pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
     args.settings.note_words(std::env::args());
-    let settings = RelaySettings::load(&args.settings, args.config.as_deref())
-        .map_err(|error| UsageError(error.to_string()))?;
+    let settings = RelaySettings::load(&args.settings, args.config.as_deref());
+    if let Some(format) = args.settings.log_format.filter(|_| !args.print_config) {
+        // Whoever reads the log gets a refusal in its form.
+        logging::set_form(format);
+    }
+    let settings = settings.map_err(|error| UsageError(error.to_string()))?;
     if args.print_config {
         super::variables::strange()
             .iter()
@@ -61,10 +67,10 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
         say!("{}", settings.to_toml()?.trim_end());
         return Ok(Outcome::Success);
     }
+    let filter = logging::begin(&settings.log, settings.log_format);
     settings
         .check_admission()
         .map_err(|error| UsageError(error.to_string()))?;
-    let filter = logging::begin(&settings.log, settings.log_format);
     super::variables::strange()
         .iter()
         .for_each(|text| tracing::warn!("{text}"));
@@ -98,29 +104,31 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
             Some(Signal::End) => break,
             Some(Signal::Reload) => {
                 supervisor.reloading(monotonic_us());
-                obey_reload(&args, &relay, &mut reload);
-                supervisor.ready();
+                let refused = obey_reload(&args, &relay, &mut reload).err();
+                supervisor.reloaded(refused.as_deref());
             }
             None => {}
         }
     }
     let deadline = Duration::from_secs(reload.in_force.drain_deadline_s);
     supervisor.stopping(deadline);
+    tracing::info!(
+        sessions = relay.usage().sessions,
+        spread_s = reload.in_force.drain_spread_s,
+        "draining: no new sessions, every client is told to go; a second signal ends at once"
+    );
     drain(&relay, &mut signals, &mut supervisor, deadline)
 }
 
-/// Reads the settings again, and takes over what can be. What would not start a relay changes nothing either.
-fn obey_reload(args: &Args, relay: &RelayHandle, reload: &mut Reload) {
+/// Reads the settings again, and takes over what can be. What would not start a relay changes nothing either, and is said.
+fn obey_reload(args: &Args, relay: &RelayHandle, reload: &mut Reload) -> Result<(), String> {
     let loaded = RelaySettings::reload(&args.settings, args.config.as_deref())
         .and_then(|settings| settings.check_admission().map(|()| settings));
-    let settings = match loaded {
-        Ok(settings) => settings,
-        Err(error) => {
-            tracing::warn!("SIGHUP: nothing was changed: {error}");
-            return;
-        }
-    };
-    let said = reload.take(&settings);
+    let taken = loaded
+        .map_err(|error| error.to_string())
+        .and_then(|settings| reload.take(&settings).map(|said| (said, settings)));
+    let (said, settings) =
+        taken.inspect_err(|fault| tracing::warn!("SIGHUP: nothing was changed: {fault}"))?;
     relay.reloaded(&reload.in_force);
     let file = args
         .config
@@ -128,7 +136,14 @@ fn obey_reload(args: &Args, relay: &RelayHandle, reload: &mut Reload) {
         .map_or(NO_FILE.to_owned(), |file| file.display().to_string());
     // A warning: a filter that was just made narrow must not hide that it was.
     tracing::warn!("SIGHUP: {said} ({file})");
+    for sentence in settings.places.beaten() {
+        tracing::warn!("{sentence}");
+    }
+    for sentence in readers(&settings) {
+        tracing::warn!("{sentence}");
+    }
     say_keys(&reload.in_force);
+    Ok(())
 }
 
 /// Which token keys are in force, by their numbers, the one to mint with first.
@@ -155,7 +170,10 @@ struct Reload {
 
 impl Reload {
     /// Takes over what can be; says what was, and what was not.
-    fn take(&mut self, settings: &RelaySettings) -> String {
+    ///
+    /// # Errors
+    /// Why nothing was.
+    fn take(&mut self, settings: &RelaySettings) -> Result<String, String> {
         let before = RelaySettings {
             listen: self.begun_with.listen,
             admin: self.begun_with.admin,
@@ -164,14 +182,20 @@ impl Reload {
         let changed = before.changed(settings);
         let (now, later): (Vec<&str>, Vec<&str>) =
             changed.into_iter().partition(|key| RELOADED.contains(key));
-        if now.contains(&"log") && !self.filter.set(&settings.log) {
-            return "nothing was changed: the log is not this relay's to filter".to_owned();
-        }
         if now.contains(&"token_keys_file")
             && settings.token_keys.is_none() != self.in_force.token_keys.is_none()
         {
-            return "nothing was changed: whether tokens are asked for is set when the relay begins"
-                .to_owned();
+            return Err("whether tokens are asked for is set when the relay begins".to_owned());
+        }
+        let spread_s = self.begun_with.drain_spread_s;
+        if settings.drain_deadline_s <= spread_s {
+            return Err(format!(
+                "drain_deadline_s is {}, not above the {spread_s} s of drain_spread_s that are in force until a restart",
+                settings.drain_deadline_s
+            ));
+        }
+        if now.contains(&"log") && !self.filter.set(&settings.log) {
+            return Err("the log is not this relay's to filter".to_owned());
         }
         self.in_force.token_keys.clone_from(&settings.token_keys);
         self.in_force
@@ -194,12 +218,12 @@ impl Reload {
             let later = list(&later, "");
             said.push_str(&format!("; changed, but in force only after a restart: {later}"));
         }
-        said
+        Ok(said)
     }
 }
 
 /// One line for each file of secrets that others on this host can read.
-fn readers(settings: &RelaySettings) -> Vec<String> {
+pub(super) fn readers(settings: &RelaySettings) -> Vec<String> {
     let files = [
         ("token_keys_file", &settings.token_keys_file),
         ("admin_token_file", &settings.admin_token_file),
@@ -261,11 +285,6 @@ fn drain(
     deadline: Duration,
 ) -> anyhow::Result<Outcome> {
     let begun = Instant::now();
-    let sessions = relay.usage().sessions;
-    tracing::info!(
-        sessions,
-        "draining: no new sessions, clients are told; a second signal ends at once"
-    );
     relay.drain();
     while !relay.is_empty() {
         supervisor.turn(monotonic_us(), relay.turns(), &relay.sentence());

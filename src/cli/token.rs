@@ -5,7 +5,7 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use super::{Outcome, UsageError};
@@ -14,7 +14,7 @@ use crate::node::minter::{LIFE_S, Minter};
 use crate::node::number::whole;
 use crate::node::random::random;
 use crate::node::settings::BUDGET_BYTES_PER_S;
-use crate::node::small_file::Pipes;
+use crate::node::small_file::{self, Pipes};
 use crate::state::view::View;
 use crate::token::{self, ConnectToken, LIFE_MAX_S, TokenKey, TokenKeys};
 
@@ -45,7 +45,7 @@ enum What {
     Key(KeyArgs),
     /// Prints a connect token.
     Mint(MintArgs),
-    /// Tells what is in a connect token; its secret is not shown.
+    /// Tells what is in a connect token; its secret is not shown. Exit code 1 where a relay with the keys would refuse it.
     Show(ShowArgs),
 }
 
@@ -148,9 +148,13 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
                 .as_deref()
                 .map(|file| Minter::keys_of(file, Pipes::Awaited));
             let keys = keys.transpose().map_err(UsageError)?;
-            describe(&token, keys.as_ref(), unix_s())
+            let now_s = unix_s();
+            describe(&token, keys.as_ref(), now_s)
                 .iter()
                 .for_each(|line| say!("{line}"));
+            if is_refused(&token, keys.as_ref(), now_s) {
+                return Ok(Outcome::Failed);
+            }
         }
     }
     Ok(Outcome::Success)
@@ -179,7 +183,15 @@ fn number(args: &KeyArgs) -> Result<u32, UsageError> {
 fn is_open_to_others(out: &impl AsFd) -> bool {
     let file = out.as_fd().try_clone_to_owned().map(File::from);
     let metadata = file.and_then(|file| file.metadata());
-    metadata.is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o077 != 0)
+    metadata.is_ok_and(|about| about.is_file() && small_file::is_open(about.uid(), about.mode()))
+}
+
+/// Whether every relay with these keys refuses it; without keys, whether that can be seen from outside.
+fn is_refused(token: &ConnectToken, keys: Option<&TokenKeys>, now_s: u64) -> bool {
+    match keys {
+        Some(keys) => token::open(keys, now_s, &token.sealed).is_err(),
+        None => token::clear(&token.sealed).is_err(),
+    }
 }
 
 /// What is in a token, a line each; at `now_s` seconds since 1970.
@@ -281,12 +293,14 @@ mod tests {
             late.contains("client    42") && late.ends_with("refused   expired: expired token"),
             "{late}"
         );
+        assert!(is_refused(&token, Some(&keys), 1_060) && !is_refused(&token, Some(&keys), 1_010));
         let others = TokenKeys::parse(&format!("7:{}", "12".repeat(32))).unwrap();
         let forged = shown(Some(&others), 1_010);
         assert!(
             forged.ends_with("refused   forged: forged token") && !forged.contains("client"),
             "{forged}"
         );
+        assert!(is_refused(&token, Some(&others), 1_010) && !is_refused(&token, None, 1_010));
         let mixed = ConnectToken {
             secret: Secret([1; 32]),
             ..token.clone()

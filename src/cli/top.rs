@@ -9,7 +9,7 @@ use crate::bench::admin::Admin;
 use crate::net::clock::monotonic_us;
 use crate::node::number::{real, whole};
 use crate::node::secret::SecretText;
-use crate::node::small_file::{self, Pipes};
+use crate::node::small_file::Pipes;
 use crate::top::picture::picture;
 use crate::top::reading::Reading;
 
@@ -57,9 +57,13 @@ struct AdminArgs {
 impl AdminArgs {
     fn admin(&self) -> Result<Admin, UsageError> {
         let token = match &self.admin_token_file {
-            None => self.admin_token.clone().unwrap_or_default(),
-            Some(file) => small_file::read_text(file, "a file that holds a token", Pipes::Awaited)
-                .map(|text| SecretText::from(text.trim()))
+            None => {
+                let token = self.admin_token.clone().unwrap_or_default();
+                let fault = |fault| UsageError(format!("--admin-token or ACKLINE_ADMIN_TOKEN: {fault}"));
+                token.check().map_err(fault)?;
+                token
+            }
+            Some(file) => SecretText::read(file, Pipes::Awaited)
                 .map_err(|fault| UsageError(format!("--admin-token-file {}: {fault}", file.display())))?,
         };
         let admin = Admin {

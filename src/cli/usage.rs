@@ -30,28 +30,34 @@ fn take_signs(argument: Arg) -> Arg {
 
 /// A refused value in one sentence; `None` for what clap says better.
 pub(super) fn sentence(error: &clap::Error) -> Option<String> {
-    if error.kind() != ErrorKind::ValueValidation {
-        return None;
-    }
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
     };
     let argument = text(ContextKind::InvalidArg)?;
-    let flag = argument.split(' ').next().unwrap_or(argument);
+    // `--flag <VALUE>` or, where it may stand without, `--flag[=<VALUE>]`.
+    let flag = argument.split([' ', '[']).next().unwrap_or(argument);
     let value = match text(ContextKind::InvalidValue)? {
         "" => "''",
         value => value,
     };
-    let mut wish = error.source()?.to_string();
-    if wish == "invalid socket address syntax" {
-        wish = "give an IP address and a port, such as 127.0.0.1:7700".to_owned();
-    }
     let given = std::env::args().any(|word| word.split('=').next() == Some(flag));
-    let place = match variable_of(flag) {
-        Some(variable) if !given => variable,
-        _ => flag.to_owned(),
+    let variable = variable_of(flag).filter(|_| !given);
+    let wish = match error.kind() {
+        ErrorKind::ValueValidation => match error.source()?.to_string() {
+            wish if wish == "invalid socket address syntax" => {
+                "give an IP address and a port, such as 127.0.0.1:7700".to_owned()
+            }
+            wish => wish,
+        },
+        // Of a flag clap says it well; a variable it takes for one that nobody gave.
+        ErrorKind::InvalidValue if variable.is_some() => match error.get(ContextKind::ValidValue) {
+            Some(ContextValue::Strings(words)) if !words.is_empty() => format!("give {}", words.join(" or ")),
+            _ => "give a value, or leave the variable out".to_owned(),
+        },
+        _ => return None,
     };
+    let place = variable.unwrap_or_else(|| flag.to_owned());
     Some(format!("{place} {value}: {wish}"))
 }
 

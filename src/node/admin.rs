@@ -41,7 +41,11 @@ pub fn router(control: Arc<Control>) -> Router {
 
 /// Lets those pass who show the token, where there is one (SPEC OPS3), and otherwise all but pages of others.
 async fn admit(State(control): Relay, request: Request, next: Next) -> Response {
-    match refusal(&control, request.headers()) {
+    let refused = refusal(&control, request.headers());
+    if refused.is_some() {
+        control.refuse_admin();
+    }
+    match refused {
         None => next.run(request).await,
         Some((StatusCode::UNAUTHORIZED, error)) => {
             let mut refusal = reply(StatusCode::UNAUTHORIZED, &json!({ "error": error }));
@@ -64,7 +68,6 @@ fn refusal(control: &Control, headers: &HeaderMap) -> Option<(StatusCode, String
     if shown.is_some_and(|shown| shown.ct_eq(wanted).into()) {
         return None;
     }
-    control.refuse_admin();
     let error = "this needs the relay's admin_token: send the header Authorization: Bearer TOKEN";
     Some((StatusCode::UNAUTHORIZED, error.to_owned()))
 }
@@ -113,9 +116,10 @@ async fn ready(State(control): Relay, headers: HeaderMap) -> Response {
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
     // A probe shows no token and is no intruder; who shows a wrong one may be.
-    let is_probe =
-        !control.settings.admin_token.expose().is_empty() && !headers.contains_key(header::AUTHORIZATION);
-    if is_probe || refusal(&control, &headers).is_some() {
+    if refusal(&control, &headers).is_some() {
+        if headers.contains_key(header::AUTHORIZATION) {
+            control.refuse_admin();
+        }
         return reply(status, &json!({ "ready": is_ready, "reasons": reasons }));
     }
     let mut troubles = control.status.troubles();
@@ -180,12 +184,17 @@ fn busy(error: ShardBusy) -> Response {
 }
 
 async fn drain(State(control): Relay) -> Response {
+    let (sessions, spread_s) = (control.status.sessions(), control.settings.drain_spread_s);
     if control.drain() {
-        tracing::info!("draining on request: no new sessions, clients are told");
+        tracing::info!(
+            sessions,
+            spread_s,
+            "draining on request: no new sessions, every client is told to go"
+        );
     }
     reply(
         StatusCode::ACCEPTED,
-        &json!({ "draining": true, "sessions": control.status.sessions() }),
+        &json!({ "draining": true, "sessions": sessions, "spread_s": spread_s }),
     )
 }
 

@@ -73,7 +73,7 @@ pub const CATALOGUE: &[Entry] = &[
     ),
     counter(
         "ackline_admin_refused_total",
-        "Requests to the admin address that did not show its token.",
+        "Requests to the admin address that were refused: without its token or, where it has none, by a name with a dot or from a web page.",
     ),
     gauge("ackline_draining", "1 while the relay drains, else 0."),
     counter("ackline_sessions_opened_total", "Sessions opened."),

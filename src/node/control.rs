@@ -62,13 +62,20 @@ impl Control {
         self.shards.iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Counts a request to the admin that did not show its token, and says so now and then.
+    /// Counts a request to the admin that did not show its token, or came from a page of somebody else, or by a name that anybody
+    /// may let point here, and says so now and then.
     pub fn refuse_admin(&self) {
         self.metrics.refuse_admin();
         let mut gate = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(held_back) = gate.pass(monotonic_us(), "admin") {
+            let why = match self.settings.admin_token.is_empty() {
+                true => {
+                    "asks by a name with a dot or from a web page while there is no admin_token (docs/SECURITY.md): give one, or ask by address, localhost or a name without a dot"
+                }
+                false => "does not show the admin_token",
+            };
             tracing::warn!(
-                "the admin refuses who does not show the admin_token: {} since the last line",
+                "the admin refuses who {why}: {} since the last line",
                 held_back + 1
             );
         }

@@ -449,7 +449,7 @@ impl RelayMetrics {
         )
     }
 
-    /// Counts a request to the admin that did not show its token.
+    /// Counts a request to the admin that was refused.
     pub fn refuse_admin(&self) {
         self.admin_refused.increment(1);
     }

@@ -12,6 +12,7 @@ mod clockwork;
 pub mod control;
 pub mod directory;
 pub mod fuse;
+pub mod host_port;
 pub mod ingest;
 pub mod intake;
 pub mod loggate;

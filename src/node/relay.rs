@@ -328,7 +328,8 @@ impl Builder {
                 status: Arc::clone(&self.status),
                 metrics,
             };
-            let shard = Shard::new(self.shard_settings(index, cookie_secret)?);
+            let spread_us = self.settings.drain_spread_s.saturating_mul(1_000_000);
+            let shard = Shard::new(self.shard_settings(index, cookie_secret)?).with_drain_spread(spread_us);
             let thread = std::thread::Builder::new()
                 .name(format!("ackline-shard-{index}"))
                 .spawn(move || ShardLoop::new(index, shard, socket, links).run());

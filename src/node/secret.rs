@@ -4,10 +4,15 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use super::small_file::{self, Pipes};
+
+/// What a secret's file is.
+const KIND: &str = "a file of the token alone";
 /// What stands where a secret is shown.
 const SET: &str = "(set)";
 
@@ -21,6 +26,38 @@ impl SecretText {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The secret that is all of a file, but for white space around it.
+    ///
+    /// # Errors
+    /// In words, without the secret: the file cannot be read, holds none, or holds more than one line.
+    pub fn read(file: &Path, pipes: Pipes) -> Result<SecretText, String> {
+        let text = small_file::read_text(file, KIND, pipes)?;
+        let secret = SecretText::from(text.trim());
+        if secret.is_empty() {
+            return Err(format!("it is empty: give {KIND}"));
+        }
+        secret.check().map_err(|fault| format!("{fault}: give {KIND}"))?;
+        Ok(secret)
+    }
+
+    /// Checks that somebody can show it: it is a header's value or a field of one line, which lose white space at their ends and
+    /// cannot hold a new line. Nobody would be let in with one that has either.
+    ///
+    /// # Errors
+    /// What is wrong, without the secret.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if self.0.contains(['\n', '\r']) {
+            return Err("it has more than one line");
+        }
+        if self.0.chars().any(char::is_control) {
+            return Err("it has a control character");
+        }
+        if self.0.trim() != self.0 {
+            return Err("it begins or ends with white space");
+        }
+        Ok(())
     }
 
     /// Its bytes: to be said to whom they are for, or compared in constant time.
@@ -100,6 +137,40 @@ mod tests {
         );
         let last = ["x", "--token"].map(str::to_owned);
         assert_eq!(shown_line(last.into_iter()), "x --token");
+    }
+
+    /// What nobody could show is refused, and the refusal does not tell it.
+    #[test]
+    fn a_secret_that_nobody_can_show_is_refused() {
+        for (text, words) in [
+            ("hunter2\nhunter3", "more than one line"),
+            ("hunter2\r\nx", "more than one line"),
+            ("hunter2\tx\0", "a control character"),
+            (" hunter2", "begins or ends with white space"),
+            ("hunter2 ", "begins or ends with white space"),
+        ] {
+            let fault = SecretText::from(text).check().unwrap_err();
+            assert!(fault.contains(words) && !fault.contains("hunter"), "{fault}");
+        }
+        for text in ["", "hunter2", "open sesame", "s\u{e9}same"] {
+            assert_eq!(SecretText::from(text).check(), Ok(()));
+        }
+        let file = std::env::temp_dir().join(format!("ackline-secret-{}", std::process::id()));
+        for (text, outcome) in [
+            (" hunter2\n\n", Ok(SecretText::from("hunter2"))),
+            (
+                "hunter2\nhunter3\n",
+                Err("it has more than one line: give a file of the token alone".to_owned()),
+            ),
+            (
+                " \n",
+                Err("it is empty: give a file of the token alone".to_owned()),
+            ),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(SecretText::read(&file, Pipes::Refused), outcome);
+        }
+        std::fs::remove_file(file).unwrap();
     }
 
     /// Whatever is made of a secret to be looked at has nothing of it.

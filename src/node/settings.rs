@@ -10,10 +10,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::host_port;
+use super::logging;
 use super::secret::SecretText;
 use super::small_file::{self, Pipes};
 use super::tls::{self, UpstreamTrust};
-use crate::limits::{SHARDS_MAX, UPSTREAM_TOKEN_MAX};
+use crate::limits::SHARDS_MAX;
 use crate::relay::admission::Limits;
 use crate::relay::budget::Budget;
 use crate::state::tiers::TierSettings;
@@ -39,7 +41,7 @@ pub use place::{Places, SettingsError};
 const UPSTREAMS_MAX: usize = 16;
 
 /// Every key of a file.
-pub const KEYS: [&str; 37] = [
+pub const KEYS: [&str; 38] = [
     "listen",
     "token_keys_file",
     "audience",
@@ -75,6 +77,7 @@ pub const KEYS: [&str; 37] = [
     "receive_buffer_bytes",
     "send_buffer_bytes",
     "drain_deadline_s",
+    "drain_spread_s",
     "log",
     "log_format",
 ];
@@ -149,6 +152,8 @@ pub struct RelaySettings {
     pub send_buffer_bytes: usize,
     /// The longest a drain lasts, seconds.
     pub drain_deadline_s: u64,
+    /// Time over which a drain tells its sessions to go, seconds; 0 for at once.
+    pub drain_spread_s: u64,
     /// What is logged: a level, or directives as of `RUST_LOG`.
     pub log: String,
     /// The form of log lines.
@@ -188,6 +193,7 @@ impl Default for RelaySettings {
             receive_buffer_bytes: 4 << 20,
             send_buffer_bytes: 4 << 20,
             drain_deadline_s: 10,
+            drain_spread_s: 0,
             log: "info".to_owned(),
             log_format: LogFormat::Human,
             places: Places::default(),
@@ -293,6 +299,9 @@ impl RelaySettings {
                 .apply(&mut settings)
                 .and_then(|()| settings.check())
                 .map_err(|error| error.at(&places))?;
+            let lines = places.clone();
+            places.note_flags(flags);
+            places.note_beaten(&given, flags, &lines);
         }
         places.note_flags(flags);
         flags
@@ -360,41 +369,31 @@ impl RelaySettings {
             self.drain_deadline_s,
             bounds::DRAIN_DEADLINE_S,
         )?;
-        within(
-            "bytes of upstream_token",
-            self.upstream_token.expose().len(),
-            0..=UPSTREAM_TOKEN_MAX,
-        )?;
-        within(
-            "bytes of admin_token",
-            self.admin_token.expose().len(),
-            0..=UPSTREAM_TOKEN_MAX,
-        )?;
+        if self.drain_spread_s >= self.drain_deadline_s {
+            let (spread, deadline) = (self.drain_spread_s, self.drain_deadline_s);
+            return Err(OutOfBounds {
+                key: "drain_spread_s",
+                fault: format!(
+                    "drain_spread_s is {spread}, not below drain_deadline_s {deadline}, at which who is still there is cut off: give 0 to {}",
+                    deadline.saturating_sub(1)
+                ),
+            });
+        }
+        self.check_tokens()?;
         within("protocol_min", self.protocol_min, bounds::PROTOCOL_MIN)?;
         self.check_identity()?;
         admission::check(&self.limits)?;
         within("addresses in upstream", self.upstream.len(), 1..=UPSTREAMS_MAX)?;
         for name in &self.upstream {
-            let port = name
-                .rsplit_once(':')
-                .filter(|(host, _)| !host.is_empty())
-                .map(|(_, port)| port);
-            if !port.is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port > 0)) {
-                let fault =
-                    format!("upstream {name:?} is not host:port: give for example origin.example:7700");
-                return Err(OutOfBounds {
-                    key: "upstream",
-                    fault,
-                });
-            }
+            host_port::check(name).map_err(|fault| OutOfBounds {
+                key: "upstream",
+                fault: format!("upstream {name:?} {fault}: give for example origin.example:7700"),
+            })?;
         }
-        if let Err(error) = tracing_subscriber::EnvFilter::builder()
-            .with_regex(false)
-            .parse(&self.log)
-        {
-            let fault = format!("log {:?} is no filter ({error}): give for example info", self.log);
-            return Err(OutOfBounds { key: "log", fault });
-        }
+        logging::parse(&self.log).map_err(|fault| OutOfBounds {
+            key: "log",
+            fault: format!("log {:?}: {fault}", self.log),
+        })?;
         Ok(())
     }
 }

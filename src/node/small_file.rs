@@ -5,7 +5,7 @@
 
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -57,12 +57,20 @@ pub fn read_text(file: &Path, kind: &str, pipes: Pipes) -> Result<String, String
 pub fn exposed(key: &str, file: &Path) -> Option<String> {
     let metadata = std::fs::metadata(file).ok()?;
     let mode = metadata.permissions().mode() & 0o7777;
-    (metadata.is_file() && mode & 0o077 != 0).then(|| {
+    (metadata.is_file() && is_open(metadata.uid(), mode)).then(|| {
         let file = file.display();
         format!(
-            "{key} {file} may be read by others of this host (mode {mode:04o}): chmod 600 makes it the owner's alone"
+            "{key} {file} may be read by others of this host (mode {mode:04o}): chmod 600 makes it the owner's alone; where it is root's and a service reads it, chmod 640 and the service's group"
         )
     })
+}
+
+/// Whether others than those it is meant for may use a file of `owner`. A file of root's that its group may read is how a service
+/// of another user reads what it must not change.
+#[must_use]
+pub fn is_open(owner: u32, mode: u32) -> bool {
+    let shared = if owner == 0 { 0o037 } else { 0o077 };
+    mode & shared != 0
 }
 
 fn check(metadata: &Metadata, kind: &str, pipes: Pipes) -> Result<(), String> {
@@ -130,12 +138,30 @@ mod tests {
             read(&file, "a TOML file", Pipes::Refused).unwrap_err(),
             "it is longer than 1048576 bytes: give a TOML file"
         );
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
         let said = exposed("a_key_file", &file).unwrap();
-        assert!(said.starts_with("a_key_file /") && said.contains("(mode 0640): chmod 600"));
+        assert!(said.starts_with("a_key_file /") && said.contains("(mode 0644): chmod 600"));
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(exposed("a_key_file", &file), None);
         std::fs::remove_file(file).unwrap();
+    }
+
+    /// Root's file in a service's group is that service's to read; a user's own file is nobody else's.
+    #[test]
+    fn a_services_group_may_read_what_is_roots() {
+        for (owner, mode, open) in [
+            (0, 0o600, false),
+            (0, 0o640, false),
+            (0, 0o440, false),
+            (0, 0o660, true),
+            (0, 0o644, true),
+            (0, 0o604, true),
+            (1000, 0o600, false),
+            (1000, 0o640, true),
+            (1000, 0o604, true),
+        ] {
+            assert_eq!(is_open(owner, mode), open, "{owner} {mode:o}");
+        }
     }
 
     /// A pipe that nobody writes to holds nobody up: not at all where signals are to be answered, and a few seconds at a start.

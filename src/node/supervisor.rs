@@ -25,6 +25,8 @@ pub struct Supervisor {
     sign_due_us: u64,
     /// What was said last of the state.
     said: String,
+    /// Why the last reload changed nothing; empty where it did, or there was none.
+    refused: String,
 }
 
 impl Supervisor {
@@ -67,9 +69,20 @@ impl Supervisor {
         ))
     }
 
-    /// The program serves, or has read its settings again.
+    /// The program serves.
     pub fn ready(&mut self) {
         self.say("READY=1");
+    }
+
+    /// It has read its settings again; `refused` is why they changed nothing, which stays in the state until a reload that is taken.
+    /// The protocol has no word for a reload that failed.
+    pub fn reloaded(&mut self, refused: Option<&str>) {
+        self.refused = refused.map_or(String::new(), |why| format!("reload refused: {why}"));
+        match refused {
+            None => self.say("READY=1"),
+            Some(_) => self.say(&format!("READY=1\nSTATUS={}", one_line(&self.refused))),
+        }
+        self.said.clear();
     }
 
     /// It reads its settings again; `now_us` on the monotonic clock.
@@ -95,9 +108,13 @@ impl Supervisor {
             self.sign_due_us = now_us.saturating_add(every_us);
             self.say("WATCHDOG=1");
         }
+        let state = match self.refused.as_str() {
+            "" => state.to_owned(),
+            refused => format!("{state}; {refused}"),
+        };
         if state != self.said {
-            self.said = state.to_owned();
-            self.say(&format!("STATUS={}", state.replace(['\n', '\r'], " ")));
+            self.say(&format!("STATUS={}", one_line(&state)));
+            self.said = state;
         }
     }
 
@@ -106,6 +123,11 @@ impl Supervisor {
             tracing::debug!("the service manager cannot be told {lines:?}: {error}");
         }
     }
+}
+
+/// A value of the protocol is a line.
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
 }
 
 #[cfg(test)]
@@ -164,6 +186,33 @@ mod tests {
                 "RELOADING=1\nMONOTONIC_USEC=77",
                 "READY=1",
                 "STOPPING=1\nEXTEND_TIMEOUT_USEC=50000000"
+            ]
+        );
+    }
+
+    /// A reload that was refused is told with the reason, and the state goes on telling it until one is taken.
+    #[test]
+    fn a_refused_reload_is_in_the_state() {
+        let (socket, mut supervisor) = supervised("refused", None);
+        supervisor.turn(0, true, "serving; 0 clients");
+        supervisor.reloading(7);
+        supervisor.reloaded(Some("relay.toml, line 3: no\nkey"));
+        supervisor.turn(1, true, "serving; 0 clients");
+        supervisor.turn(2, true, "serving; 0 clients");
+        supervisor.turn(3, true, "serving; 1 clients");
+        supervisor.reloaded(None);
+        supervisor.turn(4, true, "serving; 1 clients");
+        let why = "reload refused: relay.toml, line 3: no key";
+        assert_eq!(
+            heard(&socket),
+            [
+                "STATUS=serving; 0 clients",
+                "RELOADING=1\nMONOTONIC_USEC=7",
+                &format!("READY=1\nSTATUS={why}"),
+                &format!("STATUS=serving; 0 clients; {why}"),
+                &format!("STATUS=serving; 1 clients; {why}"),
+                "READY=1",
+                "STATUS=serving; 1 clients",
             ]
         );
     }

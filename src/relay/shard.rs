@@ -24,6 +24,7 @@ use crate::wire::report::Report;
 use crate::wire::version::Versions;
 
 mod due;
+mod farewell;
 mod handshake;
 mod players;
 mod receive;
@@ -31,6 +32,7 @@ mod roaming;
 mod tour;
 
 use self::due::{Due, due};
+use self::farewell::FAREWELLS;
 use self::tour::Tour;
 use super::admission::{Admission, Census, Limits};
 use super::arena::Arena;
@@ -144,7 +146,10 @@ pub struct Shard {
     by_version: [usize; Versions::SPOKEN.count()],
     by_source: HashMap<(SocketAddr, [u8; 16]), usize>,
     tour: Tour,
-    draining: bool,
+    /// Since when nobody is let in, once that is so.
+    draining_since_us: Option<u64>,
+    /// Time over which a drain tells its sessions to go, microseconds; 0 for at once.
+    drain_spread_us: u64,
     report: Report,
     counters: Counters,
     changes: Vec<SessionChange>,
@@ -159,8 +164,6 @@ pub struct Shard {
     egress: Egress,
 }
 
-/// How often a session is told that it ends.
-const FAREWELLS: u32 = 4;
 /// Bits of a connection id that hold the place in the shard; the shard's index lies above them, 32 random bits
 /// above that.
 const PLACE_BITS: u32 = 24;
@@ -192,7 +195,8 @@ impl Shard {
             by_version: [0; Versions::SPOKEN.count()],
             by_source: HashMap::new(),
             tour: Tour::default(),
-            draining: false,
+            draining_since_us: None,
+            drain_spread_us: 0,
             report: Report::default(),
             counters: Counters::default(),
             changes: Vec::new(),
@@ -201,6 +205,15 @@ impl Shard {
             overload: Overload::default(),
             missed: 0,
             fresh: false,
+        }
+    }
+
+    /// The same shard, whose drain tells its sessions to go over so many microseconds rather than all at once.
+    #[must_use]
+    pub fn with_drain_spread(self, drain_spread_us: u64) -> Shard {
+        Shard {
+            drain_spread_us,
+            ..self
         }
     }
 
@@ -384,25 +397,13 @@ impl Shard {
         self.player_events.push(PlayerEvent::Left(session.connection));
     }
 
-    /// No new sessions; every client is told and let go (SPEC OPS4).
-    pub fn drain(&mut self, now_us: u64) {
-        self.draining = true;
-        self.dismiss(CloseReason::Draining, now_us);
-    }
-
-    /// Every session is told that it ends, several times since it is UDP, and is sent nothing else.
-    pub fn dismiss(&mut self, reason: CloseReason, now_us: u64) {
-        for session in self.sessions.iter_mut().flatten() {
-            session.closing.get_or_insert((reason, FAREWELLS, now_us));
-        }
-    }
-
     /// What is due without a frame: snapshots that the pace held back, welcomes, probes, messages, farewells, ends. Call
     /// at least every 50 ms.
     pub fn timers(&mut self, now_us: u64, outbox: &mut impl Outbox) {
         self.counters.control_backlog = 0;
         self.forget_heard();
         self.dismiss_replaced(now_us);
+        self.let_go(now_us);
         let (budget, share_thousandths) = (self.kitchen.budget, self.egress.share_thousandths());
         for place in 0..self.sessions.len() {
             if outbox.room() == 0 {
@@ -429,29 +430,6 @@ impl Shard {
                 Due::Farewell(reason) => self.say_farewell(place, reason, now_us, outbox),
                 Due::End(reason) => self.close(place, reason),
             }
-        }
-    }
-
-    /// Sessions whose player has a newer one are told so and let go (THREATS 18).
-    fn dismiss_replaced(&mut self, now_us: u64) {
-        let Some(gate) = self.settings.gate.clone() else {
-            return;
-        };
-        let own = self.settings.index;
-        let is_own = |connection| Shard::of_connection(connection) == own;
-        gate.residents().take_replaced(is_own, |connection| {
-            let place = usize::try_from(connection & ((1 << PLACE_BITS) - 1)).unwrap_or(usize::MAX);
-            match self.sessions.get_mut(place) {
-                Some(Some(session)) if session.connection == connection && session.confirmed => {
-                    let farewell = (CloseReason::Replaced, FAREWELLS, now_us);
-                    session.closing.get_or_insert(farewell);
-                }
-                Some(Some(session)) if session.connection == connection => self.unsettled.push(place),
-                _ => {}
-            }
-        });
-        for place in core::mem::take(&mut self.unsettled) {
-            self.close(place, CloseReason::Replaced);
         }
     }
 
@@ -492,30 +470,7 @@ impl Shard {
             self.counters.bytes_sent += bytes as u64;
         }
     }
-
-    fn say_farewell(&mut self, place: usize, reason: CloseReason, now_us: u64, outbox: &mut impl Outbox) {
-        self.send_blocks(
-            place,
-            Blocks {
-                close: Some(reason),
-                ..Blocks::default()
-            },
-            now_us,
-            outbox,
-        );
-        let Some(Some(session)) = self.sessions.get_mut(place) else {
-            return;
-        };
-        match session.closing {
-            Some((reason, left, _)) if left > 1 => {
-                session.closing = Some((reason, left - 1, now_us + FAREWELL_SPACING_US));
-            }
-            _ => self.close(place, reason),
-        }
-    }
 }
-
-const FAREWELL_SPACING_US: u64 = 50_000;
 
 #[cfg(test)]
 impl Shard {

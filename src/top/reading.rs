@@ -96,7 +96,7 @@ fn body(admin: &Admin, path: &str) -> anyhow::Result<String> {
     match answer.status {
         200 => Ok(answer.body),
         401 => anyhow::bail!("it asks for its admin_token: give --admin-token-file or ACKLINE_ADMIN_TOKEN"),
-        status => anyhow::bail!("it answers GET {path} with status {status}"),
+        _ => anyhow::bail!("it answers GET {path} with {}", answer.in_words()),
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) const TIER_ENTITIES: RangeInclusive<u32> = 0..=1_000_000;
 pub(super) const RECEIVE_BUFFER_BYTES: RangeInclusive<usize> = 64 << 10..=1 << 30;
 pub(super) const SEND_BUFFER_BYTES: RangeInclusive<usize> = 64 << 10..=1 << 30;
 pub(super) const DRAIN_DEADLINE_S: RangeInclusive<u64> = 1..=3600;
+/// And below the deadline.
+pub(super) const DRAIN_SPREAD_S: RangeInclusive<u64> = 0..=3599;
 
 /// What to give for a key.
 pub(super) fn wish_of(key: &str) -> Option<String> {
@@ -49,6 +51,7 @@ pub(super) fn wish_of(key: &str) -> Option<String> {
         "receive_buffer_bytes" => wish("a whole number", &RECEIVE_BUFFER_BYTES),
         "send_buffer_bytes" => wish("a whole number", &SEND_BUFFER_BYTES),
         "drain_deadline_s" => wish("a whole number", &DRAIN_DEADLINE_S),
+        "drain_spread_s" => wish("a whole number", &DRAIN_SPREAD_S),
         "log" => "give a level or filter such as \"info\"".to_owned(),
         "log_format" => "give \"human\" or \"json\"".to_owned(),
         _ => return super::admission::wish_of(key),

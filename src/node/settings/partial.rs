@@ -115,8 +115,8 @@ pub struct PartialSettings {
     /// Bytes a second that all sessions together may be sent, shared fairly; 0 for no cap [default: 0]
     #[arg(long, env = "ACKLINE_EGRESS_BYTES_PER_S", value_name = "BYTES", value_parser = whole(bounds::EGRESS_BYTES_PER_S))]
     pub egress_bytes_per_s: Option<u64>,
-    /// What a session sees until the origin says what it may see: whole, radius:ENTER,LEAVE around its own entity,
-    /// spectator:ENTER,LEAVE around its camera, in metres [default: whole]
+    /// What a session sees until the origin says what it may see: whole, radius[:ENTER,LEAVE] around its own entity,
+    /// spectator[:ENTER,LEAVE] around its camera, in metres, 20,25 where not given [default: whole]
     #[arg(long, env = "ACKLINE_VIEW", value_name = "VIEW", value_parser = str::parse::<View>)]
     #[serde(with = "view")]
     pub view: Option<View>,
@@ -135,10 +135,14 @@ pub struct PartialSettings {
     /// Send buffer asked for each shard's socket [default: 4194304]
     #[arg(long, env = "ACKLINE_SEND_BUFFER_BYTES", value_name = "BYTES", value_parser = whole(bounds::SEND_BUFFER_BYTES))]
     pub send_buffer_bytes: Option<usize>,
-    /// The longest a drain lasts [default: 10]
+    /// The longest a drain lasts: who is still there then is cut off without a word [default: 10]
     #[arg(long, env = "ACKLINE_DRAIN_DEADLINE_S", value_name = "SECONDS", value_parser = whole(bounds::DRAIN_DEADLINE_S))]
     pub drain_deadline_s: Option<u64>,
-    /// What is logged: a level, or directives as of RUST_LOG [default: info]
+    /// A drain tells its sessions to go over this time, a share at a time, so that they do not all come to the next relay at
+    /// once; below the deadline; 0 for all at once [default: 0]
+    #[arg(long, env = "ACKLINE_DRAIN_SPREAD_S", value_name = "SECONDS", value_parser = whole(bounds::DRAIN_SPREAD_S))]
+    pub drain_spread_s: Option<u64>,
+    /// What is logged: off, error, warn, info, debug, trace, or directives TARGET=LEVEL as of RUST_LOG [default: info]
     #[arg(long, env = "ACKLINE_LOG", value_name = "FILTER")]
     pub log: Option<String>,
     /// The form of log lines [default: human]
@@ -165,6 +169,9 @@ fn fault_of(key: Option<&str>, message: &str) -> String {
             _ => message.to_owned(),
         };
     };
+    if message.contains("duplicate key") {
+        return format!("{key}: it stands in this file twice: leave out one of the lines");
+    }
     if key == "upstream_token" || key == "admin_token" {
         // The message would tell the secret.
         return format!("{key}: it is no text: {wish}");
@@ -191,11 +198,23 @@ impl PartialSettings {
             } else {
                 line
             };
+            // Under a header all keys are those of a table, whatever is wrong with them.
+            let header = text.lines().take(line).position(|line| line.trim_start().starts_with('['));
+            if let Some(header) = header {
+                let said = text.lines().nth(header).unwrap_or_default().trim();
+                return SettingsError {
+                    place: format!("{name}, line {}", header + 1),
+                    fault: format!(
+                        "{said} begins a table, and settings are in none: give each on a line of its own, such as log = \"info\""
+                    ),
+                };
+            }
             let key = text
                 .lines()
                 .nth(line - 1)
                 .and_then(|line| line.split_once('='))
-                .map(|(key, _)| key.trim().trim_matches(['"', '\'']));
+                .and_then(|(key, _)| key.split('.').next())
+                .map(|key| key.trim().trim_matches(['"', '\'']));
             let message = error.message().lines().collect::<Vec<_>>().join(" ");
             SettingsError {
                 place: format!("{name}, line {line}"),
@@ -257,6 +276,7 @@ impl PartialSettings {
         over(&self.receive_buffer_bytes, &mut settings.receive_buffer_bytes);
         over(&self.send_buffer_bytes, &mut settings.send_buffer_bytes);
         over(&self.drain_deadline_s, &mut settings.drain_deadline_s);
+        over(&self.drain_spread_s, &mut settings.drain_spread_s);
         over(&self.log, &mut settings.log);
         over(&self.log_format, &mut settings.log_format);
         Ok(())

@@ -33,7 +33,11 @@ impl OutOfBounds {
 
 /// Where each setting that was given was given last. Settings that differ in this alone are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Places(BTreeMap<&'static str, String>);
+pub struct Places {
+    given: BTreeMap<&'static str, String>,
+    /// Keys whose line in the file says another thing than what holds, with that line's place.
+    beaten: BTreeMap<&'static str, String>,
+}
 
 impl PartialEq for Places {
     fn eq(&self, _: &Places) -> bool {
@@ -44,17 +48,25 @@ impl PartialEq for Places {
 impl Eq for Places {}
 
 impl Places {
-    /// The place of a key: where it can be given, where it was not.
+    /// The place of a key. Where it was not given nobody is to look for it.
     #[must_use]
     pub fn of(&self, key: &str) -> String {
-        let known = self.0.get(key).cloned();
-        known.unwrap_or_else(|| format!("{} or {}", flag_of(key), variable_of(key)))
+        let known = self.given.get(key).cloned();
+        known.unwrap_or_else(|| format!("{key} by default"))
+    }
+
+    /// A sentence for each line of the file that changes nothing, because a flag or a variable says another thing.
+    #[must_use]
+    pub fn beaten(&self) -> Vec<String> {
+        let say =
+            |(key, line): (&&'static str, &String)| format!("{key} in {line} is beaten by {}", self.of(key));
+        self.beaten.iter().map(say).collect()
     }
 
     /// Whether it was given, rather than left at its default.
     #[must_use]
     pub fn is_given(&self, key: &str) -> bool {
-        self.0.contains_key(key)
+        self.given.contains_key(key)
     }
 
     /// Notes what a file of this name and text gives.
@@ -68,7 +80,22 @@ impl Places {
                 Some(line) => format!("{name}, line {}", line + 1),
                 None => name.to_owned(),
             };
-            self.0.insert(key, place);
+            self.given.insert(key, place);
+        }
+    }
+
+    /// Notes which keys of the file say another thing than flags and variables, after both were noted. Two secrets are taken for
+    /// two.
+    pub(super) fn note_beaten(&mut self, file: &PartialSettings, flags: &PartialSettings, lines: &Places) {
+        let table = |given: &PartialSettings| toml::Table::try_from(given).unwrap_or_default();
+        let (file, flags) = (table(file), table(flags));
+        for key in KEYS {
+            if let (Some(said), Some(holds), Some(line)) =
+                (file.get(key), flags.get(key), lines.given.get(key))
+                && (said != holds || key.ends_with("_token"))
+            {
+                self.beaten.insert(key, line.clone());
+            }
         }
     }
 
@@ -80,7 +107,7 @@ impl Places {
                 Some(_) => variable_of(key),
                 None => format!("{} or {}", flag_of(key), variable_of(key)),
             };
-            self.0.insert(key, place);
+            self.given.insert(key, place);
         }
     }
 }
@@ -140,10 +167,39 @@ mod tests {
             ("log", "ACKLINE_LOG"),
             ("audience", "relay.toml, line 2"),
             ("admin_token", "relay.toml, line 3"),
-            ("sessions_max", "--sessions-max or ACKLINE_SESSIONS_MAX"),
+            ("sessions_max", "sessions_max by default"),
         ] {
             assert_eq!(places.of(key), place);
             assert_eq!(places.is_given(key), key != "sessions_max");
         }
+    }
+
+    /// FAULTS 108: a line of the file that changes nothing is named with what beats it; one that agrees is not.
+    #[test]
+    fn faults_108_a_line_that_a_flag_or_variable_beats_is_named() {
+        let text = "shards = 2\nlog = \"debug\"\naudience = \"eu\"\nadmin_token = \"x\"\n";
+        let file = PartialSettings::parse("relay.toml", text).unwrap();
+        let mut flags = PartialSettings {
+            shards: Some(3),
+            log: Some("info".to_owned()),
+            audience: Some("eu".to_owned()),
+            admin_token: Some("y".into()),
+            sessions_max: Some(7),
+            ..PartialSettings::default()
+        };
+        flags.note_words(["--shards".to_owned()].into_iter());
+        let mut places = Places::default();
+        places.note_file(&file, "relay.toml", text);
+        let lines = places.clone();
+        places.note_flags(&flags);
+        places.note_beaten(&file, &flags, &lines);
+        assert_eq!(
+            places.beaten(),
+            [
+                "admin_token in relay.toml, line 4 is beaten by ACKLINE_ADMIN_TOKEN",
+                "log in relay.toml, line 2 is beaten by ACKLINE_LOG",
+                "shards in relay.toml, line 1 is beaten by --shards",
+            ]
+        );
     }
 }

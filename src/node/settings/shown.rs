@@ -10,11 +10,27 @@ impl RelaySettings {
     /// # Errors
     /// None in practice: every setting is a number or a text.
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        let shown = self.shown();
+        let nobody = self.insecure.is_none() && shown.insecure == Some(false) && self.token_keys.is_none();
+        let by_host = !self.places.is_given("shards");
         let mut text = toml::to_string(&PartialSettings {
             upstream_token: None,
             admin_token: None,
-            ..self.shown()
+            insecure: shown.insecure.filter(|_| !nobody),
+            shards: shown.shards.filter(|_| !by_host),
+            ..shown
         })?;
+        if by_host {
+            let shards = self.shards;
+            text.push_str(&format!(
+                "# shards = {shards} are the cores given to this process; left out, it is those of whoever reads this\n"
+            ));
+        }
+        if nobody {
+            text.push_str(
+                "# insecure = false, and there are no token keys: a relay that others can reach wants either\n",
+            );
+        }
         for (key, secret, file) in [
             ("admin_token", &self.admin_token, &self.admin_token_file),
             ("upstream_token", &self.upstream_token, &self.upstream_token_file),
@@ -74,6 +90,7 @@ impl RelaySettings {
             self.receive_buffer_bytes != other.receive_buffer_bytes,
             self.send_buffer_bytes != other.send_buffer_bytes,
             self.drain_deadline_s != other.drain_deadline_s,
+            self.drain_spread_s != other.drain_spread_s,
             self.log != other.log,
             self.log_format != other.log_format,
         ];
@@ -102,11 +119,11 @@ impl RelaySettings {
             malformed_max: Some(self.limits.malformed),
             limit_loopback: Some(self.limits.loopback),
             admin: Some(self.admin),
-            admin_token: tokens::given(&self.admin_token, &self.admin_token_file).cloned(),
+            admin_token: Some(self.admin_token.clone()),
             admin_token_file: Some(self.admin_token_file.clone()),
             upstream: Some(self.upstream.join(",")),
             upstream_ca_file: Some(self.upstream_ca_file.clone()),
-            upstream_token: tokens::given(&self.upstream_token, &self.upstream_token_file).cloned(),
+            upstream_token: Some(self.upstream_token.clone()),
             upstream_token_file: Some(self.upstream_token_file.clone()),
             shards: Some(self.shards),
             sessions_max: Some(self.sessions_max),
@@ -120,6 +137,7 @@ impl RelaySettings {
             receive_buffer_bytes: Some(self.receive_buffer_bytes),
             send_buffer_bytes: Some(self.send_buffer_bytes),
             drain_deadline_s: Some(self.drain_deadline_s),
+            drain_spread_s: Some(self.drain_spread_s),
             log: Some(self.log.clone()),
             log_format: Some(self.log_format),
             flags: None,

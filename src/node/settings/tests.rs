@@ -1,6 +1,7 @@
 //! Precedence, refusals with their place, and what is shown.
 
 use super::*;
+use crate::limits::UPSTREAM_TOKEN_MAX;
 
 fn load(text: &str, flags: &PartialSettings) -> Result<RelaySettings, String> {
     let file = Some(("relay.toml", text));
@@ -81,6 +82,53 @@ fn a_bad_file_is_refused_with_line_key_and_bound() {
         ("shards = \n", &["relay.toml, line 1"]),
         ("log = \"a=b=c\"\n", &["line 1: log"]),
         (
+            "shards = 2\nlog = \"infoo\"\n",
+            &["line 2: log \"infoo\": \"infoo\" is no level: did you mean info?"],
+        ),
+        (
+            "log = \"\"\n",
+            &["line 1: log \"\": it is empty: give off, error"],
+        ),
+        (
+            "upstream = \"tcp://a:7700\"\n",
+            &["line 1: upstream \"tcp://a:7700\" is a URL and not host:port: give for example"],
+        ),
+        (
+            "upstream = \"a:1, a_b..c:7700\"\n",
+            &["line 1: upstream \"a_b..c:7700\" has a host that can be nobody's name"],
+        ),
+        (
+            "admin_token = \"hunter2\\nhunter3\"\n",
+            &["line 1: admin_token: it has more than one line: give the token alone"],
+        ),
+        (
+            "upstream_token = \"hunter2 \"\n",
+            &["line 1: upstream_token: it begins or ends with white space"],
+        ),
+        (
+            "insecure = true\nshards = 2\ninsecure = true\n",
+            &["line 3: insecure: it stands in this file twice: leave out one of the lines"],
+        ),
+        (
+            "shards = 2\n[log]\nlevel = \"info\"\n",
+            &["line 2: [log] begins a table, and settings are in none"],
+        ),
+        (
+            "[relay]\nshards = 2\n",
+            &["line 1: [relay] begins a table, and settings are in none"],
+        ),
+        (
+            "log.level = \"info\"\n",
+            &["line 1: log: invalid type: map: give a level"],
+        ),
+        (
+            "drain_deadline_s = 5\ndrain_spread_s = 5\n",
+            &[
+                "line 2: drain_spread_s is 5, not below drain_deadline_s 5",
+                "give 0 to 4",
+            ],
+        ),
+        (
             "tier_dense = 10\ntier_crowded = 5\n",
             &["line 2: tier_crowded is 5, below tier_dense 10: give 10 to 1000000, or 0 for never"],
         ),
@@ -132,6 +180,14 @@ fn what_is_shown_loads_again_and_hides_secrets() {
         default.ends_with("\n# admin_token = \"\"\n# upstream_token = \"\"\n"),
         "{default}"
     );
+    for comment in ["# shards = ", "# insecure = false, and there are no token keys: "] {
+        assert!(default.contains(&format!("\n{comment}")), "{default}");
+    }
+    let again = load(&default, &PartialSettings::default()).unwrap();
+    assert!(
+        again.insecure.is_none() && !again.places.is_given("shards"),
+        "what this host has, and what nobody said, is not said by the file"
+    );
     for key in KEYS {
         assert!(
             default.contains(&format!("{key} = ")),
@@ -142,14 +198,8 @@ fn what_is_shown_loads_again_and_hides_secrets() {
     assert_eq!(again.upstream_token, "".into(), "what is masked is left out");
     assert_eq!(settings.changed(&again), ["upstream_token"]);
     assert_eq!(
-        (again.insecure, settings.insecure),
-        (Some(false), None),
-        "what is in force is said"
-    );
-    assert_eq!(
         RelaySettings {
             upstream_token: settings.upstream_token.clone(),
-            insecure: None,
             ..again
         },
         settings
@@ -184,6 +234,9 @@ fn tokens_come_from_files_that_no_list_of_processes_shows() {
         for text in [&shown, &format!("{:?} {settings:?}", settings.shown())] {
             assert!(!text.contains("hunter2"), "{text}");
         }
+        let said = serde_json::to_value(settings.shown()).unwrap();
+        let unset = serde_json::to_value(RelaySettings::default().shown()).unwrap();
+        assert_eq!((&said[plain], &unset[plain]), (&"(set)".into(), &"".into()));
         let again = load(&shown, &none).unwrap();
         assert!(settings.changed(&again).is_empty());
         write("hunter3");
@@ -199,6 +252,14 @@ fn tokens_come_from_files_that_no_list_of_processes_shows() {
         assert!(
             empty.contains("it is empty: give a file of the token alone"),
             "{empty}"
+        );
+        write("hunter2\nhunter3\n");
+        let lines = load(&text, &none).unwrap_err().to_string();
+        assert!(
+            lines.contains(&format!("{key} "))
+                && lines.contains("more than one line")
+                && !lines.contains("hunter"),
+            "{lines}"
         );
         write(&"x".repeat(UPSTREAM_TOKEN_MAX + 1));
         let long = load(&text, &none).unwrap_err().to_string();
@@ -272,7 +333,8 @@ fn insecure_is_shown_as_it_is_and_refused_where_it_contradicts() {
             settings
                 .to_toml()
                 .unwrap()
-                .contains(&format!("\ninsecure = {insecure}\n"))
+                .contains(&format!("\ninsecure = {insecure}\n")),
+            "{text}"
         );
     }
     let mut said = PartialSettings {
@@ -289,7 +351,7 @@ fn insecure_is_shown_as_it_is_and_refused_where_it_contradicts() {
         (
             String::new(),
             None,
-            "--listen or ACKLINE_LISTEN: others can reach 0.0.0.0:7777",
+            "listen by default: others can reach 0.0.0.0:7777",
         ),
         (
             file.clone(),

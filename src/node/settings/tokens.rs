@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
-use super::{OutOfBounds, RelaySettings};
+use super::{OutOfBounds, RelaySettings, within};
+use crate::limits::UPSTREAM_TOKEN_MAX;
 use crate::node::secret::SecretText;
-use crate::node::small_file::{self, Pipes};
-
-/// What a token's file is.
-const KIND: &str = "a file of the token alone";
+use crate::node::small_file::Pipes;
 
 /// A token that was given itself.
 pub(super) fn given<'a>(token: &'a SecretText, file: &str) -> Option<&'a SecretText> {
@@ -43,12 +41,23 @@ impl RelaySettings {
                 let fault = format!("{key} is given beside {plain}: leave out one of them");
                 return Err(refused(fault));
             }
-            let text = small_file::read_text(Path::new(file), KIND, pipes)
+            *token = SecretText::read(Path::new(file), pipes)
                 .map_err(|fault| refused(format!("{key} {file:?}: {fault}")))?;
-            match text.trim() {
-                "" => return Err(refused(format!("{key} {file:?}: it is empty: give {KIND}"))),
-                text => *token = SecretText::from(text),
-            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the tokens that were given themselves can be shown by somebody.
+    pub(super) fn check_tokens(&self) -> Result<(), OutOfBounds> {
+        for (key, bytes, token) in [
+            ("admin_token", "bytes of admin_token", &self.admin_token),
+            ("upstream_token", "bytes of upstream_token", &self.upstream_token),
+        ] {
+            within(bytes, token.expose().len(), 0..=UPSTREAM_TOKEN_MAX)?;
+            token.check().map_err(|fault| OutOfBounds {
+                key,
+                fault: format!("{key}: {fault}: give the token alone"),
+            })?;
         }
         Ok(())
     }

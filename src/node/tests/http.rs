@@ -11,7 +11,7 @@ use super::super::catalogue::CATALOGUE;
 use super::super::relay::RelayHandle;
 use super::super::settings::RelaySettings;
 use super::watcher::Watcher;
-use super::{LONG, origin, relay, wait_metric};
+use super::{LONG, metric, origin, relay, wait_metric};
 use crate::limits::ADMIN_CONNECTIONS_MAX;
 
 /// Status, headers and body.
@@ -254,6 +254,9 @@ fn pages_of_others_neither_drain_nor_read() {
         assert!(status == 503 && !body.contains(&nobody.to_string()), "{body}");
         assert_eq!(ask_with(admin, "GET", "/live", line).0, 200);
     }
+    // Those nine are counted, so that a Prometheus which asks by a name with a dot is seen; the probes are not refused.
+    wait_metric(&relay, "ackline_admin_refused_total", 9.0);
+    assert_eq!(metric(&relay, "ackline_admin_refused_total"), 9.0);
     let (_, _, body) = ask(admin, "GET", "/ready");
     assert!(
         body.contains(&nobody.to_string()) && !body.contains("draining"),
@@ -310,6 +313,7 @@ fn ops3_with_an_admin_token_only_the_probes_are_open() {
     let (status, _, _) = ask_with(admin, "GET", "/ready", "Authorization: Bearer wrong\r\n");
     assert_eq!(status, 200);
     wait_metric(&relay, "ackline_admin_refused_total", 17.0);
+    assert_eq!(metric(&relay, "ackline_admin_refused_total"), 17.0);
     for (method, path) in guarded {
         let (status, _, body) = ask_with(admin, method, path, "authorization: bearer open sesame\r\n");
         assert!(status == 200 || (path == "/drain" && status == 202), "{path}");

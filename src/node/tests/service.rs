@@ -1,5 +1,7 @@
 //! The relay as a service: who may start, what a drain says, who is moved where.
 
+use std::time::{Duration, Instant};
+
 use super::super::relay::RelayHandle;
 use super::super::settings::RelaySettings;
 use super::watcher::Watcher;
@@ -34,6 +36,31 @@ fn faults_105_two_relays_share_neither_a_port_nor_a_metric() {
     let _watcher = Watcher::joined(one.data_addr());
     wait_metric(&one, "ackline_clients", 1.0);
     assert_eq!(metric(&other, "ackline_sessions_opened_total"), 0.0);
+}
+
+/// SPEC OPS4: with a spread a drain takes that long to tell the last of its clients, and tells every one.
+#[test]
+fn ops4_a_drain_with_a_spread_tells_its_clients_one_after_the_other() {
+    let origin = origin();
+    let relay = RelayHandle::start(RelaySettings {
+        shards: 1,
+        drain_spread_s: 1,
+        ..RelaySettings::loopback(origin.addr())
+    })
+    .unwrap();
+    assert!(relay.wait_ready(LONG));
+    let watchers: Vec<Watcher> = (0..4).map(|_| Watcher::joined(relay.data_addr())).collect();
+    let begun = Instant::now();
+    relay.drain();
+    assert!(relay.wait_drained(LONG));
+    // The fourth of four is told after three quarters of the time.
+    assert!(
+        begun.elapsed() >= Duration::from_millis(750),
+        "{:?}",
+        begun.elapsed()
+    );
+    wait_metric(&relay, "ackline_sessions_closed_total{reason=\"draining\"}", 4.0);
+    drop(watchers);
 }
 
 /// SPEC OPS4: a drain tells every client, admits nobody, and is over soon.

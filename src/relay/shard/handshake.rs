@@ -120,7 +120,7 @@ impl Shard {
     fn denial(&self, version: u16) -> Option<Denial> {
         if !self.settings.versions.include(version) || version < self.version_least {
             Some(Denial::Version)
-        } else if self.draining {
+        } else if self.draining_since_us.is_some() {
             Some(Denial::Draining)
         } else if self.settings.limits.census.present() >= self.settings.sessions_max {
             Some(Denial::Full)

@@ -2,7 +2,8 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use super::{FAREWELLS, PLACE_BITS, Receipt, Shard};
+use super::farewell::FAREWELLS;
+use super::{PLACE_BITS, Receipt, Shard};
 use crate::limits::{DATAGRAM_MAX, TAG_BYTES};
 use crate::relay::counters::DatagramRefusal;
 use crate::relay::outbox::{Outbox, Path};
