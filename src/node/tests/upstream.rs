@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::super::origin::{OriginHandle, OriginSettings};
 use super::super::relay::RelayHandle;
@@ -14,6 +14,7 @@ use super::watcher::Watcher;
 use super::{LONG, metric, origin, relay, source, wait_metric};
 use crate::client::inbox::ClientEvent;
 use crate::limits::{EPOCH_MAX, UPSTREAM_CONNECT_US};
+use crate::net::clock::monotonic_us;
 use crate::net::files::raise_open_files;
 use crate::origin::publisher::Publisher;
 use crate::state::record::Record;
@@ -66,6 +67,42 @@ fn ops2_a_client_outlives_its_origin() {
     assert_eq!(metric(&relay, "ackline_upstream_connected"), 1.0);
     assert!(metric(&relay, "ackline_upstream_lag_seconds") < 5.0);
     drop(second);
+}
+
+/// FAULTS 43: while the origin is away a tick is repeated once a second. Who joins between two gets one that lay ready, and
+/// the relay's delay is none for it: it is as fast as ever, and no alert is due.
+#[test]
+fn faults_43_who_joins_while_the_origin_is_away_is_no_delay() {
+    let first = origin();
+    let settings = RelaySettings {
+        shards: 1,
+        ..RelaySettings::loopback(first.addr())
+    };
+    let relay = RelayHandle::start(settings).unwrap();
+    assert!(relay.wait_ready(LONG));
+    // A place that a session had, and that is free again when ticks come.
+    let mut guest = Watcher::joined(relay.data_addr());
+    guest.client.leave(monotonic_us());
+    while relay.usage().sessions > 0 {
+        guest.turn();
+    }
+    let begun = Instant::now();
+    first.stop(false);
+    let holds = || metric(&relay, "ackline_upstream_holds_total");
+    wait_metric(&relay, "ackline_upstream_connected", 0.0);
+    // In the first second it is repeated more often.
+    while metric(&relay, "ackline_upstream_lag_seconds") < 1.2 {
+        assert!(begun.elapsed() < LONG);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let before = (holds(), metric(&relay, "ackline_relay_delay_seconds_sum"));
+    wait_metric(&relay, "ackline_upstream_holds_total", before.0 + 1.0);
+    std::thread::sleep(Duration::from_millis(400));
+    let _guest = Watcher::joined(relay.data_addr());
+    wait_metric(&relay, "ackline_snapshots_sent_total", 1.0);
+    std::thread::sleep(Duration::from_millis(150));
+    let added_s = metric(&relay, "ackline_relay_delay_seconds_sum") - before.1;
+    assert!(added_s < 0.3, "{added_s} s of delay, of a tick that lay ready");
 }
 
 /// THREATS 86: an origin of another version is refused and asked again, for ever; the relay is not ready.
