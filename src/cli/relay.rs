@@ -116,18 +116,24 @@ fn obey_reload(args: &Args, relay: &RelayHandle, reload: &mut Reload) {
     let settings = match loaded {
         Ok(settings) => settings,
         Err(error) => {
+            relay.count_reload(false);
             tracing::warn!("SIGHUP: nothing was changed: {error}");
             return;
         }
     };
-    let said = reload.take(&settings);
+    let filter_before = reload.in_force.log.clone();
+    let taken = reload.take(&settings);
+    relay.count_reload(taken.is_ok());
     relay.reloaded(&reload.in_force);
     let file = args
         .config
         .as_ref()
         .map_or(NO_FILE.to_owned(), |file| file.display().to_string());
-    // A warning: a filter that was just made narrow must not hide that it was.
-    tracing::warn!("SIGHUP: {said} ({file})");
+    match taken {
+        Err(why) => tracing::warn!("SIGHUP: nothing was changed: {why} ({file})"),
+        // A filter that was just made narrow must not hide that it was.
+        Ok(said) => reload.say_under(&filter_before, || tracing::info!("SIGHUP: {said} ({file})")),
+    }
     say_keys(&reload.in_force);
 }
 
@@ -154,8 +160,19 @@ struct Reload {
 }
 
 impl Reload {
-    /// Takes over what can be; says what was, and what was not.
-    fn take(&mut self, settings: &RelaySettings) -> String {
+    /// Says something by the filter in force, or by the one before where that lets more through.
+    fn say_under(&self, filter_before: &str, say: impl Fn()) {
+        if tracing::enabled!(tracing::Level::INFO) {
+            return say();
+        }
+        // Both were in force once; where the log is not ours nothing changes.
+        let _ = self.filter.set(filter_before);
+        say();
+        let _ = self.filter.set(&self.in_force.log);
+    }
+
+    /// Takes over what can be; says what was, and what was not. An error: why nothing was.
+    fn take(&mut self, settings: &RelaySettings) -> Result<String, String> {
         let before = RelaySettings {
             listen: self.begun_with.listen,
             admin: self.begun_with.admin,
@@ -165,13 +182,12 @@ impl Reload {
         let (now, later): (Vec<&str>, Vec<&str>) =
             changed.into_iter().partition(|key| RELOADED.contains(key));
         if now.contains(&"log") && !self.filter.set(&settings.log) {
-            return "nothing was changed: the log is not this relay's to filter".to_owned();
+            return Err("the log is not this relay's to filter".to_owned());
         }
         if now.contains(&"token_keys_file")
             && settings.token_keys.is_none() != self.in_force.token_keys.is_none()
         {
-            return "nothing was changed: whether tokens are asked for is set when the relay begins"
-                .to_owned();
+            return Err("whether tokens are asked for is set when the relay begins".to_owned());
         }
         self.in_force.token_keys.clone_from(&settings.token_keys);
         self.in_force
@@ -194,7 +210,7 @@ impl Reload {
             let later = list(&later, "");
             said.push_str(&format!("; changed, but in force only after a restart: {later}"));
         }
-        said
+        Ok(said)
     }
 }
 

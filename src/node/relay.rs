@@ -107,6 +107,12 @@ impl RelayHandle {
 
         let status = Arc::new(RelayStatus::new(settings.shards, monotonic_us()));
         status.insecure.store(settings.is_insecure(), Ordering::Relaxed);
+        status
+            .sessions_max
+            .store(settings.sessions_max as u64, Ordering::Relaxed);
+        status
+            .shard_sessions_max
+            .store(shard_sessions_max(&settings) as u64, Ordering::Relaxed);
         let (metrics, shard_metrics, ingest_metrics) = RelayMetrics::new(settings.shards);
         let wakers: Vec<Waker> = sockets.iter().map(|_| Waker::new()).collect::<Result<_, _>>()?;
         let shelf = Arc::new(Shelf::new(wakers.clone()));
@@ -213,6 +219,11 @@ impl RelayHandle {
         self.control.shown.store(Arc::new(in_force.shown()));
     }
 
+    /// Counts a reload of the settings, and whether it was taken.
+    pub fn count_reload(&self, taken: bool) {
+        self.control.metrics.count_reload(taken);
+    }
+
     /// Admits nobody from now on, tells the clients and lets them go. Returns at once.
     pub fn drain(&self) {
         self.control.drain();
@@ -264,6 +275,11 @@ fn wait_until(timeout: Duration, reached: impl Fn() -> bool) -> bool {
         std::thread::sleep(GLANCE);
     }
     true
+}
+
+/// Sessions of one shard at the most: its share, rounded up.
+fn shard_sessions_max(settings: &RelaySettings) -> usize {
+    settings.sessions_max.div_ceil(settings.shards)
 }
 
 /// Binds the shards' sockets and says what the system gave (FAULTS 103).
@@ -357,7 +373,7 @@ impl Builder {
             }),
             view: self.settings.view,
             index: u8::try_from(index)?,
-            sessions_max: self.settings.sessions_max.div_ceil(self.settings.shards),
+            sessions_max: shard_sessions_max(&self.settings),
             budget: self.settings.budget(),
             gate: self.gate.clone(),
             versions: Versions::between(self.settings.protocol_min, u16::MAX)

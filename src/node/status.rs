@@ -23,6 +23,10 @@ pub struct RelayStatus {
     pub draining: AtomicBool,
     /// The threads are to end.
     pub stopping: AtomicBool,
+    /// Sessions the relay takes at the most, and each of its shards; 0 until it is known.
+    pub sessions_max: AtomicU64,
+    /// See [`RelayStatus::sessions_max`].
+    pub shard_sessions_max: AtomicU64,
     /// When the last upstream tick came, on the relay's clock; 0 before the first.
     pub last_tick_us: AtomicU64,
     /// Frames published, holds included.
@@ -66,6 +70,8 @@ impl RelayStatus {
             insecure: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            sessions_max: AtomicU64::new(0),
+            shard_sessions_max: AtomicU64::new(0),
             last_tick_us: AtomicU64::new(0),
             frames: AtomicU64::new(0),
             troubles: Mutex::default(),
@@ -94,6 +100,21 @@ impl RelayStatus {
         }
         let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
         troubles.values().cloned().collect()
+    }
+
+    /// Which shards have no place free, in one sentence: who is new there is turned away, though the relay is ready.
+    #[must_use]
+    pub fn full(&self) -> Option<String> {
+        let most = self.shard_sessions_max.load(Ordering::Relaxed);
+        let sessions = |shard: &CachePadded<ShardStatus>| shard.sessions.load(Ordering::Relaxed);
+        let full = self.shards.iter().filter(|shard| sessions(shard) >= most).count();
+        (most > 0 && full > 0).then(|| {
+            format!(
+                "{full} of {} shards have no place free, {most} sessions each (sessions_max {}): new players there are turned away",
+                self.shards.len(),
+                self.sessions_max.load(Ordering::Relaxed)
+            )
+        })
     }
 
     /// True when the relay takes new clients.
@@ -206,6 +227,23 @@ mod tests {
         assert_eq!(status.stalled_shard(now_us), Some(1));
         status.shards[1].turned_us.store(10, Ordering::Relaxed);
         assert_eq!(status.stalled_shard(now_us), None);
+    }
+
+    /// A relay without a free place is ready still, and says which shards turn players away.
+    #[test]
+    fn shards_without_a_free_place_are_told() {
+        let status = RelayStatus::new(2, 0);
+        assert_eq!(status.full(), None, "nothing is known of places");
+        status.sessions_max.store(5, Ordering::Relaxed);
+        status.shard_sessions_max.store(3, Ordering::Relaxed);
+        status.shards[0].sessions.store(2, Ordering::Relaxed);
+        status.shards[1].sessions.store(2, Ordering::Relaxed);
+        assert_eq!(status.full(), None);
+        status.shards[1].sessions.store(3, Ordering::Relaxed);
+        assert_eq!(
+            status.full().unwrap(),
+            "1 of 2 shards have no place free, 3 sessions each (sessions_max 5): new players there are turned away"
+        );
     }
 
     #[test]
