@@ -40,8 +40,8 @@ fn a_running_relay_is_shown_and_asked_for_its_health() {
     assert_eq!(code, Some(0), "{said}");
     for words in [
         "ackline top  localhost:",
-        "relay      !no keyframe has come from the upstream yet",
-        "upstream   !away, no tick yet",
+        "relay     !no keyframe has come from the upstream yet",
+        "upstream  !away, no tick yet",
         "process    version ",
         ", up ",
         "clients    0 of 10000, 0.0 opened/s",

@@ -3,8 +3,8 @@
 //! > [`marked`] marks what matters in a text; [`Canvas::lines`] makes lines of a [`Sheet`] that fit.
 //!
 //! Invariants: with a bound there are never more rows, nor more columns in one, than it says; of what does not fit the
-//! sessions go first, then the shards that nothing is marked of, and the status lines last. What is marked is red, or where there are no colours has a `!`
-//! before it.
+//! sessions go first, then the shards that nothing is marked of, and the status lines last. What is marked is red, or where
+//! there are no colours has a `!` before it.
 
 /// Before and after what is marked; no text of a relay holds them, see [`marked`].
 const BEGIN: char = '\u{1}';
@@ -82,7 +82,8 @@ impl Canvas {
         let columns = self.columns.unwrap_or(usize::MAX).max(2 * INDENT);
         let (mut pieces, mut piece, mut is_marked) = (Vec::new(), String::new(), false);
         for word in line.split_inclusive(' ') {
-            if self.width(&piece) + self.width(word.trim_end()) > columns && self.width(piece.trim()) > 0 {
+            let is_text = |c: char| !c.is_whitespace() && ![BEGIN, END].contains(&c);
+            if self.width(&piece) + self.width(word.trim_end()) > columns && piece.contains(is_text) {
                 if is_marked {
                     piece.push(END);
                 }
@@ -125,7 +126,7 @@ impl Canvas {
                     is_red = false;
                 }
                 END => {}
-                // In a table's filling, where there is some, so that columns stay columns.
+                // In the filling before it, where there is some, so that columns stay columns.
                 BEGIN if out.ends_with("  ") => {
                     out.pop();
                     out.push('!');
@@ -240,9 +241,9 @@ mod tests {
         assert_eq!(
             plain.lines(&sheet),
             [
-                "upstream   !away since a ",
-                "           !while, !last tick ",
-                "           !9 min ago",
+                "upstream  !away since a ",
+                "          !while, !last tick ",
+                "          !9 min ago",
                 "0        !500 ms   !500 ms  12",
             ]
         );

@@ -117,8 +117,7 @@ impl<'a> Sketch<'a> {
         let rates = self.rates(name, label).into_iter();
         rates
             .filter(|(word, _)| !not.contains(word))
-            .map(|(_, rate)| rate)
-            .sum()
+            .fold(0.0, |sum, (_, rate)| sum + rate)
     }
 
     fn quantile(&self, name: &str, share: f64) -> Option<f64> {
@@ -391,7 +390,8 @@ fn of(values: &[(&str, f64)], word: &str) -> f64 {
 
 /// A rate in all and by reason, those marked that are to be.
 fn by_reason(what: &str, rates: &[(&str, f64)], is_marked: impl Fn(&str, f64) -> bool) -> String {
-    let all: f64 = rates.iter().map(|(_, rate)| rate).sum();
+    // The sum of nothing would be a negative zero.
+    let all = rates.iter().fold(0.0, |sum, (_, rate)| sum + rate);
     let any = rates.iter().any(|(reason, rate)| is_marked(reason, *rate));
     let reasons: Vec<&str> = rates.iter().map(|(reason, _)| *reason).collect();
     let text = match reasons.is_empty() {

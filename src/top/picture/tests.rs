@@ -69,11 +69,11 @@ fn figures_are_those_of_the_time_between() {
         "process    version 0.1.0, up 2.0 h, ",
         "clients    3 of 30, 0.0 opened/s, 0.0 closed/s, 0.0 denied/s\n",
         "datagrams  100/s sent",
-        "fallbacks  !requested 2.0/s\n",
-        "withheld   !40.0% of ticks due: budget 2.0/s\n",
+        "fallbacks !requested 2.0/s\n",
+        "withheld  !40.0% of ticks due: budget 2.0/s\n",
         "slots in use p50 28, p99 32 of 32, !50.0% above 28",
         "faults     none\n",
-        "0       !500.0 ms        !2.0",
+        "0      !500.0 ms        !2.0",
         "worst sessions of 1\n",
         "00000000deadbeef      0         0    !31         -     12.0 ms      -",
         "upstream   connected, last tick 10.0 ms ago",
@@ -143,11 +143,11 @@ fn what_is_wrong_is_said_in_its_own_words() {
     now.warnings = vec!["the upstream a:1 refuses connections".to_owned()];
     let plain = text(&reading(1_000_000, ""), &now, 5, false);
     assert!(
-        plain.contains("upstream   !away, no tick yet, 0.0 ticks/s\n"),
+        plain.contains("upstream  !away, no tick yet, 0.0 ticks/s\n"),
         "{plain}"
     );
     assert!(
-        plain.contains("trouble    !the upstream a:1 refuses connections\n"),
+        plain.contains("trouble   !the upstream a:1 refuses connections\n"),
         "{plain}"
     );
 }
@@ -287,7 +287,7 @@ const MARKED: &[(&str, &str, &str)] = &[
     ),
     (
         "AcklineClientLoss",
-        "ackline_client_loss_ratio_bucket{le=\"0.1\"} 9\nackline_client_loss_ratio_bucket{le=\"+Inf\"} 9",
+        "ackline_client_loss_ratio_bucket{le=\"0.2\"} 9\nackline_client_loss_ratio_bucket{le=\"+Inf\"} 9",
         "loss !p50",
     ),
     (
