@@ -85,7 +85,8 @@ NEVER = {
 }
 
 # A busy host makes these hold at a relay that is not harmed: no fault of what is tried here.
-OF_THE_HOST = {f"alert Ackline{name}" for name in ("ShardLate", "ShardOverrun", "RelayDelay", "TicksWithheld", "MessagesDropped")}
+OF_THE_HOST = {f"alert Ackline{name}" for name in (
+    "ShardLate", "ShardOverrun", "RelayDelay", "TicksWithheld", "MessagesDropped", "AdvanceSlow")}
 
 HZ = 60
 FILES = 80
