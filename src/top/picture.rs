@@ -217,7 +217,7 @@ impl<'a> Sketch<'a> {
         let view = self.quantile("ackline_view_complete_seconds", 0.95);
         let view = marked(&format!("p95 {}", time(view)), view > Some(VIEW_S));
         let text = format!(
-            "round trip {middle}, p99 {}; loss {half}, p90 {}; whole view {view}",
+            "round trip {middle}, p99 {}; loss {half}, p90 {}; view {view}",
             time(trip(0.99)),
             percent(loss(0.9))
         );

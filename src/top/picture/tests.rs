@@ -298,7 +298,7 @@ const MARKED: &[(&str, &str, &str)] = &[
     (
         "AcklineViewSlow",
         "ackline_view_complete_seconds_bucket{le=\"20\"} 9\nackline_view_complete_seconds_bucket{le=\"+Inf\"} 9",
-        "whole view !p95",
+        "view !p95",
     ),
     (
         "AcklineClientRejections",
