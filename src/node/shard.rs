@@ -277,6 +277,9 @@ impl ShardLoop {
             return;
         }
         loop {
+            // What strangers were answered is no snapshot: it is not measured as one, and takes none's room. Were it left in the
+            // outbox, who asks without end would keep sessions from being served until the next tick.
+            self.flush();
             let left = self.shard.transmit(monotonic_us(), &mut self.outbox);
             let sent = self.flush();
             if let Some(delay_us) = self.round.delay_us(monotonic_us()) {
