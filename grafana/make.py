@@ -118,6 +118,12 @@ TICKS = "(" + rate("ackline_snapshots_sent_total") + " + " + rate(
 ) + ")"
 """Ticks that clients who listen were due: sent or withheld. A silent or unwelcomed session is due none."""
 
+RELAY = "and on (job, instance) ackline_build_info{@}"
+"""Behind a metric of a process, which others export too: of relays alone, whatever the job variable lets through."""
+
+UP = '(up{@,job=~".*ackline.*"} or up{@} and on (job, instance) last_over_time(ackline_build_info{@}[1d]))'
+"""Scrapes of relays: of a job of that name, or of what was a relay within a day. One that is down exports nothing now."""
+
 UP_DOWN = {"0": ("down", "red"), "1": ("up", "green")}
 
 SESSIONS_CLOSED = lines(
@@ -211,12 +217,12 @@ BYTES_A_CLIENT = lines(
 
 FLEET = ("fleet", "Fleet", "Which relays run, how many clients they serve, and is the upstream there?", [
     ("Now", [
-        stat("Relays up", "short", "sum(up{@})",
+        stat("Relays up", "short", f"sum({UP})",
              "Relays whose last scrape came back.",
              "None answers: see the next panel, the host, and whether Prometheus reaches the admin address.",
              falling(1, 1)),
-        stat("Relays down", "short", "count(up{@}) - sum(up{@})",
-             "Relays Prometheus knows and cannot scrape.",
+        stat("Relays down", "short", f"count({UP}) - sum({UP})",
+             "Relays Prometheus knows and cannot scrape: targets of a job with ackline in its name, or relays within the last day.",
              "Open the relay's log and `/live`. Runbook: AcklineRelayDown.", at(1)),
         stat("Without upstream", "short",
              "count(ackline_upstream_connected{@}) - sum(ackline_upstream_connected{@})",
@@ -235,18 +241,23 @@ FLEET = ("fleet", "Fleet", "Which relays run, how many clients they serve, and i
     ("Clients", [
         lines("Clients by relay", "short", [("sum by (instance) (ackline_clients{@})", "{{instance}}")],
               "Sessions open at each relay.",
-              "Red begins at the default limit of sessions_max, 10 000: new players are refused. Add relays.",
-              rising(8000, 10000)),
+              "Never red by itself: the next panel says how many of its places that is.", CALM, w=6),
+        lines("Places taken by relay", "percentunit",
+              [("sum by (instance) (ackline_clients{@}) / sum by (instance) (ackline_sessions_max{@})", "{{instance}}")],
+              "Share of sessions_max that is taken. A relay's shards have equal shares, and players are spread by chance, so one "
+              "shard is full somewhat before all are.",
+              "Add relays or send new players elsewhere before it is full. Runbook: AcklineNearlyFull, AcklineFull.",
+              rising(0.7, 0.85), min=0, w=6),
         lines("Sessions opened", "cps", [(rate("ackline_sessions_opened_total", "instance"), "{{instance}}")],
               "Sessions opened a second.",
               "A surge of joins costs full states: watch time to the whole view and egress. Spread the joins.",
-              rising(100, 500)),
+              rising(100, 500), w=6),
+        lines("Builds", "short", [("count by (version) (ackline_build_info{@})", "{{version}}")],
+              "Relays by version.",
+              "Never red by itself; two lines long after a rollout: it stopped half-way.", CALM, w=6),
         SESSIONS_CLOSED,
         HANDSHAKES_REFUSED,
         REFUSED,
-        lines("Builds", "short", [("count by (version) (ackline_build_info{@})", "{{version}}")],
-              "Relays by version.",
-              "Never red by itself; two lines long after a rollout: it stopped half-way.", CALM),
     ]),
     ("Throughput", [
         lines("Egress by relay", "bps",
@@ -267,8 +278,8 @@ FLEET = ("fleet", "Fleet", "Which relays run, how many clients they serve, and i
         lines("Records sent and left out", "cps",
               [(rate("ackline_records_sent_total"), "sent"),
                (rate("ackline_records_omitted_total", "reason"), "left out: {{reason}}")],
-              "Records in snapshots a second, and those left for a later one. rate_tier is by design; budget means "
-              "that the byte budget was spent.",
+              "Records in snapshots a second, and those left for a later one: budget means that the byte budget was spent. "
+              "What waits for its rate tier's tick is in no snapshot and not counted.",
               "budget above sent: views are larger than the budget. Raise budget_bytes_per_s or narrow views.",
               CALM),
         lines("Snapshot size", "bytes", quantiles("ackline_snapshot_bytes", 0.5, 0.9, 0.99),
@@ -286,7 +297,8 @@ FLEET = ("fleet", "Fleet", "Which relays run, how many clients they serve, and i
               "Runbook: AcklineUpstreamDown.", falling(1, 1), mappings=UP_DOWN),
         lines("Since the last tick", "s", [("max by (instance) (ackline_upstream_lag_seconds{@})", "{{instance}}")],
               "Seconds since a tick came from the upstream; 0 before the first.",
-              "The origin stalls or the line to it does. Runbook: AcklineUpstreamSilent.",
+              "Connected, or attempts end as silent: the origin hangs or is paused; runbook: AcklineUpstreamSilent. Else the "
+              "attempts to connect say why it is away; runbook: AcklineUpstreamDown.",
               rising(0.5, 2)),
         lines("Ticks from the upstream", "cps",
               [(rate("ackline_upstream_frames_total", "instance"), "ticks {{instance}}"),
@@ -300,7 +312,8 @@ FLEET = ("fleet", "Fleet", "Which relays run, how many clients they serve, and i
               [(count("ackline_upstream_connects_total", "result"), "{{result}}")],
               "Attempts to reach the origin in the window. One connected after a restart is right.",
               "connection_refused: no origin there. unresolved: the name. unbelieved: TLS. unanswered or unreachable: the network or a "
-              "firewall. refused: the origin does not know this relay's token.",
+              "firewall. silent: its process hangs or is paused. closed: something takes connections and ends them, as a balancer "
+              "without an origin behind it does. refused: the origin does not know this relay's token.",
               rising(5, 20), stack=True),
         lines("Stream faults", "short",
               [(count("ackline_upstream_gaps_total"), "gaps"),
@@ -317,24 +330,29 @@ FLEET = ("fleet", "Fleet", "Which relays run, how many clients they serve, and i
               at(1), stack=True),
     ]),
     ("Process", [
-        lines("CPU", "short", [(rate("process_cpu_seconds_total", "instance"), "{{instance}}")],
+        lines("CPU", "short", [(f"sum by (instance) (rate(process_cpu_seconds_total{{@}}[R]) {RELAY})", "{{instance}}")],
               "Cores used by the relay.",
               "Compare with the number of shards: near it, shards run late. Add relays or cores.", CALM),
-        lines("Memory", "bytes", [("sum by (instance) (process_resident_memory_bytes{@})", "{{instance}}")],
+        lines("Memory", "bytes", [(f"sum by (instance) (process_resident_memory_bytes{{@}} {RELAY})", "{{instance}}")],
               "Resident memory. Most of it is the arena and the windows of clients; it stays at its peak.",
               "A staircase with clients steady is a leak: restart the relay behind a drain and report it.", CALM),
         lines("File descriptors in use", "percentunit",
-              [("max by (instance) (process_open_fds{@} / process_max_fds{@})", "{{instance}}")],
+              [(f"max by (instance) (process_open_fds{{@}} / process_max_fds{{@}} {RELAY})", "{{instance}}")],
               "Share of the limit. Clients need none: they share the shards' sockets.",
               "Somebody holds admin connections open, or the limit is very low. Runbook: AcklineFileDescriptors.",
               rising(0.5, 0.8), min=0, max=1),
-        lines("Uptime", "s", [("time() - max by (instance) (process_start_time_seconds{@})", "{{instance}}")],
+        lines("Uptime", "s", [(f"time() - max by (instance) (process_start_time_seconds{{@}} {RELAY})", "{{instance}}")],
               "Since the process began.",
               "Under five minutes without a rollout: it restarts. Read the last log lines. Runbook: AcklineRestarting.",
               falling(300, 300)),
-        lines("Threads", "short", [("sum by (instance) (process_threads{@})", "{{instance}}")],
+        lines("Threads", "short", [(f"sum by (instance) (process_threads{{@}} {RELAY})", "{{instance}}")],
               "Threads: one a shard and a few for upstream and admin. Constant.",
               "Rising is a fault: report it.", at(200)),
+        lines("Reloads", "short", [(count("ackline_reloads_total", "result"), "{{result}}")],
+              "Reloads of the settings (SIGHUP) in the window, by result.",
+              "refused: what the files say now is not in force, and would not start a relay either; the log's line after SIGHUP "
+              "says why. Runbook: AcklineReloadRefused.",
+              CALM),
     ]),
 ])
 
@@ -439,7 +457,7 @@ SHARDS = ("shards", "Shards", "Do the worker threads keep up, and what does a pa
              "From a tick's arrival until a client's snapshot of it is with the kernel.",
              "Runbook: AcklineRelayDelay.", rising(0.02, 0.05)),
         stat("Datagrams a CPU second", "short",
-             f"{rate('ackline_datagrams_sent_total')} / {rate('process_cpu_seconds_total')}",
+             f"{rate('ackline_datagrams_sent_total')} / sum(rate(process_cpu_seconds_total{{@}}[R]) {RELAY})",
              "What one core sends.",
              "Never red by itself; a fall at a release is a loss of speed: compare the cost panels.", CALM),
         stat("Kernel drops", "pps", rate("ackline_kernel_drops_total"),
@@ -896,6 +914,12 @@ def faults():
     for where, expr in expressions():
         if re.search(r"(?:ackline|process)_[a-z0-9_]+(?!\w|\{@)", expr):
             found.append(f"{where}: a metric without {{@}}: the job and relay variables would not hold")
+    for where, expr in expressions():
+        if re.search(r"\bup\{|\bprocess_\w+\{", expr) and "ackline_build_info{@}" not in expr:
+            found.append(f"{where}: others export this metric too; put RELAY or UP, so that only relays count")
+    for where, line in rules:
+        if re.search(r"\$value \| humanize \}\}", line):
+            found.append(f"{where}: humanize writes 0.1 as 100m and counts with fractions; use printf: {line.strip()}")
     for name in sorted(known - used - set(NOT_SHOWN)):
         found.append(f"{name} is on no panel and in no rule; show it, or give its reason in NOT_SHOWN")
     for name in sorted(set(NOT_SHOWN) & used):

@@ -65,15 +65,20 @@ impl Relay {
 
     /// Gives it another configuration; what it says to that.
     fn reload(&self, text: &str) -> String {
+        self.reload_line(text)["message"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    /// The same, the whole line of the log.
+    fn reload_line(&self, text: &str) -> serde_json::Value {
         std::fs::write(&self.file, text).expect("is written");
         let told = Command::new("kill")
             .args(["-HUP", &self.process.id().to_string()])
             .status();
         assert!(told.expect("runs").success());
-        self.next("SIGHUP")["message"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned()
+        self.next("SIGHUP")
     }
 }
 
@@ -85,13 +90,33 @@ impl Drop for Relay {
     }
 }
 
-fn config(admin: &str) -> serde_json::Value {
+fn get(admin: &str, path: &str) -> String {
     let mut socket = TcpStream::connect(admin).expect("connects");
-    write!(socket, "GET /config HTTP/1.0\r\nHost: relay\r\n\r\n").expect("writes");
+    write!(socket, "GET {path} HTTP/1.0\r\nHost: relay\r\n\r\n").expect("writes");
     let mut answer = String::new();
     socket.read_to_string(&mut answer).expect("reads");
     let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
-    serde_json::from_str(body).expect("JSON")
+    body.to_owned()
+}
+
+fn config(admin: &str) -> serde_json::Value {
+    serde_json::from_str(&get(admin, "/config")).expect("JSON")
+}
+
+/// Reloads taken and refused, and whether the last was refused, as the metrics tell.
+fn counted(admin: &str) -> [u64; 3] {
+    let text = get(admin, "/metrics");
+    let value = |series: &str| {
+        let found = text
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        found.expect(series).parse().expect("a whole number")
+    };
+    [
+        value("ackline_reloads_total{result=\"taken\"}"),
+        value("ackline_reloads_total{result=\"refused\"}"),
+        value("ackline_reload_refused"),
+    ]
 }
 
 /// Where a file of secrets has become a pipe that nobody writes to, a reload says so and the relay still ends when it is told to;
@@ -138,7 +163,14 @@ fn threats_97_a_reload_takes_what_it_can_and_names_what_it_cannot() {
     let admin = started["admin"].as_str().expect("an address").to_owned();
     assert_eq!(config(&admin)["drain_deadline_s"], 7);
 
-    let said = relay.reload("shards = 2\nsessions_max = 9\ndrain_deadline_s = 3\nlog = \"warn\"\n");
+    assert_eq!(counted(&admin), [0, 0, 0]);
+    let line = relay.reload_line("shards = 2\nsessions_max = 9\ndrain_deadline_s = 3\nlog = \"warn\"\n");
+    assert_eq!(
+        line["level"], "INFO",
+        "what went well is no warning, and a narrower filter does not hide it"
+    );
+    let said = line["message"].as_str().expect("a sentence");
+    assert_eq!(counted(&admin), [1, 0, 0]);
     assert!(
         said.starts_with("SIGHUP: reloaded drain_deadline_s, log; changed, but in force only after a restart: shards, sessions_max ("),
         "{said}"
@@ -165,9 +197,14 @@ fn threats_97_a_reload_takes_what_it_can_and_names_what_it_cannot() {
         "{said}"
     );
     assert_eq!(config(&admin)["drain_deadline_s"], 3, "all or nothing");
+    assert_eq!(counted(&admin), [1, 1, 1]);
 
-    let said = relay.reload("shards = 1\ndrain_deadline_s = 3\nlog = \"warn\"\n");
+    let text = "shards = 1\ndrain_deadline_s = 3\nlog = \"info\"\n";
+    let said = relay.reload(text);
+    assert!(said.starts_with("SIGHUP: reloaded log ("), "{said}");
+    let said = relay.reload(text);
     assert!(said.starts_with("SIGHUP: reloaded nothing: "), "{said}");
+    assert_eq!(counted(&admin), [3, 1, 0]);
 }
 
 /// FAULTS 108: a reload names the lines of the file that a flag beats, and says again that others can read a file of secrets; a

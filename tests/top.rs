@@ -39,9 +39,12 @@ fn a_running_relay_is_shown_and_asked_for_its_health() {
     let (code, picture, said) = told(&with_token);
     assert_eq!(code, Some(0), "{said}");
     for words in [
-        "relay      no keyframe has come from the upstream yet",
-        "upstream   away",
-        "clients    0, 0.0 opened/s",
+        "ackline top  localhost:",
+        "relay     !no keyframe has come from the upstream yet",
+        "upstream  !away, no tick yet",
+        "process    version ",
+        ", up ",
+        "clients    0 of 10000, 0.0 opened/s",
         "withheld   - of ticks due: none\n",
         "\n0 ",
         "\n1 ",

@@ -124,9 +124,11 @@ pub fn run(mut args: Args) -> anyhow::Result<Outcome> {
 fn obey_reload(args: &Args, relay: &RelayHandle, reload: &mut Reload) -> Result<(), String> {
     let loaded = RelaySettings::reload(&args.settings, args.config.as_deref())
         .and_then(|settings| settings.check_admission().map(|()| settings));
+    let filter_before = reload.in_force.log.clone();
     let taken = loaded
         .map_err(|error| error.to_string())
         .and_then(|settings| reload.take(&settings).map(|said| (said, settings)));
+    relay.count_reload(taken.is_ok());
     let (said, settings) =
         taken.inspect_err(|fault| tracing::warn!("SIGHUP: nothing was changed: {fault}"))?;
     relay.reloaded(&reload.in_force);
@@ -134,8 +136,8 @@ fn obey_reload(args: &Args, relay: &RelayHandle, reload: &mut Reload) -> Result<
         .config
         .as_ref()
         .map_or(NO_FILE.to_owned(), |file| file.display().to_string());
-    // A warning: a filter that was just made narrow must not hide that it was.
-    tracing::warn!("SIGHUP: {said} ({file})");
+    // A filter that was just made narrow must not hide that it was.
+    reload.say_under(&filter_before, || tracing::info!("SIGHUP: {said} ({file})"));
     for sentence in settings.places.beaten() {
         tracing::warn!("{sentence}");
     }
@@ -169,6 +171,17 @@ struct Reload {
 }
 
 impl Reload {
+    /// Says something by the filter in force, or by the one before where that lets more through.
+    fn say_under(&self, filter_before: &str, say: impl Fn()) {
+        if tracing::enabled!(tracing::Level::INFO) {
+            return say();
+        }
+        // Both were in force once; where the log is not ours nothing changes.
+        let _ = self.filter.set(filter_before);
+        say();
+        let _ = self.filter.set(&self.in_force.log);
+    }
+
     /// Takes over what can be; says what was, and what was not.
     ///
     /// # Errors

@@ -6,16 +6,19 @@ use std::time::{Duration, Instant};
 
 use super::{Outcome, UsageError};
 use crate::bench::admin::Admin;
-use crate::net::clock::monotonic_us;
+use crate::net::clock::{monotonic_us, unix_s};
+use crate::net::terminal;
 use crate::node::number::{real, whole};
 use crate::node::secret::SecretText;
 use crate::node::small_file::Pipes;
+use crate::top::canvas::{Canvas, Sheet, marked};
 use crate::top::picture::picture;
 use crate::top::reading::Reading;
 
 const EXAMPLES: &str = "\
-What an alert would be about is red. Rates are of the time between two looks. The worst sessions have most of their 32 slots \
-in use, then the oldest baseline. A relay that goes away is asked again until it is back.
+What an alert would be about, did it last, is red; with NO_COLOR, or where it is no terminal, it has a ! before it. Rates are of \
+the time between two looks. What does not fit the terminal is left out, sessions first. The worst sessions have most of their 32 \
+slots in use, then the oldest baseline. A relay that goes away is asked again until it is back.
 
 Examples:
   ackline top
@@ -117,7 +120,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let admin = args.admin.admin()?;
     let interval = Duration::from_secs_f64(args.interval);
     let is_terminal = std::io::stdout().is_terminal();
-    let look = || Reading::take(&admin, monotonic_us());
+    let look = || Reading::take(&admin, monotonic_us(), unix_s());
     if args.once {
         let absent = |error: anyhow::Error| {
             error.context(format!("nothing is to be seen of the relay at {}", admin.addr))
@@ -125,49 +128,77 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         let before = look().map_err(absent)?;
         std::thread::sleep(interval);
         let now = look().map_err(absent)?;
-        say!(
-            "{}",
-            picture(&before, &now, args.sessions, is_terminal).trim_end()
-        );
+        let canvas = Canvas {
+            colours: is_terminal && !wants_no_colour(),
+            ..Canvas::default()
+        };
+        let sheet = headed(&admin.addr, "", &picture(&before, &now, args.sessions));
+        say!("{}", canvas.lines(&sheet).join("\n").trim_end());
         return Ok(Outcome::Success);
     }
-    let (mut before, mut shown) = (None::<Reading>, String::new());
+    let (mut before, mut shown) = (None::<Reading>, Sheet::default());
     let mut heard = Instant::now();
     loop {
         let note = match look() {
             Ok(now) => {
                 heard = Instant::now();
                 if let Some(before) = &before {
-                    shown = picture(before, &now, args.sessions, is_terminal);
+                    shown = picture(before, &now, args.sessions);
                 }
                 before = Some(now);
                 String::new()
             }
             Err(error) => {
                 let silent_s = heard.elapsed().as_secs();
-                format!("no answer for {silent_s} s, asked again: {error:#}")
+                marked(
+                    &format!("no answer for {silent_s} s, asked again: {error:#}"),
+                    true,
+                )
             }
         };
-        draw(&admin.addr, &note, &shown, is_terminal);
+        draw(&headed(&admin.addr, &note, &shown), is_terminal);
         std::thread::sleep(interval);
     }
 }
 
-/// Puts the picture over the last one on a terminal, and after it elsewhere.
-fn draw(addr: &str, note: &str, shown: &str, is_terminal: bool) {
+/// As <https://no-color.org> has it: set, and to something.
+fn wants_no_colour() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
+/// The picture below a line that says of which relay it is.
+fn headed(addr: &str, note: &str, shown: &Sheet) -> Sheet {
     let head = match note {
         "" => format!("ackline top  {addr}"),
         note => format!("ackline top  {addr}  {note}"),
     };
-    let text = format!("{head}\n\n{shown}");
+    let mut sheet = shown.clone();
+    sheet.status.splice(..0, [head, String::new()]);
+    sheet
+}
+
+/// Puts the picture over the last one on a terminal, and after it elsewhere.
+fn draw(sheet: &Sheet, is_terminal: bool) {
     if !is_terminal {
-        say!("{text}");
+        say!("{}\n", Canvas::default().lines(sheet).join("\n"));
         return;
     }
-    // Each line is overwritten to its end and what is below erased, so that nothing flickers.
-    let lines: String = text.lines().map(|line| format!("{line}\x1b[K\n")).collect();
+    // Asked each time: it may have been resized.
+    let (rows, columns) = terminal::size().unzip();
+    let canvas = Canvas {
+        rows,
+        columns,
+        colours: !wants_no_colour(),
+    };
+    // Each line is overwritten to its end and what is below erased, so that nothing flickers; no line ends the last row, or
+    // the terminal would scroll.
+    let lines: Vec<String> = canvas
+        .lines(sheet)
+        .iter()
+        .map(|line| format!("{line}\x1b[K"))
+        .collect();
     let mut out = std::io::stdout().lock();
-    let drawn = write!(out, "\x1b[H{lines}\x1b[J").and_then(|()| out.flush());
+    let drawn = write!(out, "\x1b[H{}\x1b[J", lines.join("\r\n")).and_then(|()| out.flush());
     if drawn.is_err() {
         // Nobody sees it any more.
         std::process::exit(0);

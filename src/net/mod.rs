@@ -34,4 +34,6 @@ pub mod plain;
 #[cfg(feature = "node")]
 pub mod socket;
 #[cfg(feature = "node")]
+pub mod terminal;
+#[cfg(feature = "node")]
 pub mod waker;

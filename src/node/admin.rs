@@ -123,6 +123,7 @@ async fn ready(State(control): Relay, headers: HeaderMap) -> Response {
         return reply(status, &json!({ "ready": is_ready, "reasons": reasons }));
     }
     let mut troubles = control.status.troubles();
+    troubles.extend(control.status.full());
     if !is_ready {
         reasons.append(&mut troubles);
     }

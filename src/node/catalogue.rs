@@ -64,6 +64,10 @@ pub const CATALOGUE: &[Entry] = &[
     gauge("ackline_build_info", "Always 1; the labels say which build runs."),
     gauge("ackline_clients", "Sessions open now."),
     gauge(
+        "ackline_sessions_max",
+        "Sessions the relay takes at the most; each shard takes its share.",
+    ),
+    gauge(
         "ackline_sessions",
         "Sessions open now, by version of the protocol.",
     ),
@@ -74,6 +78,11 @@ pub const CATALOGUE: &[Entry] = &[
     counter(
         "ackline_admin_refused_total",
         "Requests to the admin address that were refused: without its token or, where it has none, by a name with a dot or from a web page.",
+    ),
+    counter("ackline_reloads_total", "Reloads of the settings, by result."),
+    gauge(
+        "ackline_reload_refused",
+        "1 while the last reload was refused and the settings before it are in force, else 0.",
     ),
     gauge("ackline_draining", "1 while the relay drains, else 0."),
     counter("ackline_sessions_opened_total", "Sessions opened."),

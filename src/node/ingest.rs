@@ -53,6 +53,8 @@ pub struct Ingest {
     /// The upstream that is tried or spoken with, as the settings name it, and with its address, for sentences.
     name: String,
     place: String,
+    /// It is counted what became of this attempt.
+    counted: bool,
     /// Time within which a connection must complete a message, microseconds.
     patience_us: u64,
     stop: watch::Receiver<bool>,
@@ -127,6 +129,7 @@ impl Ingest {
             gate: LogGate::default(),
             name: String::new(),
             place: String::new(),
+            counted: false,
             patience_us: UPSTREAM_SILENCE_US,
             stop,
         }
@@ -219,6 +222,7 @@ impl Ingest {
             Err(ended) => return ended,
         };
         let (before, since_us) = (self.subscriber.counts(), monotonic_us());
+        self.counted = false;
         let ended = self.connected(name, line).await;
         self.subscriber.disconnected(&mut self.events);
         self.take_events();
@@ -234,15 +238,18 @@ impl Ingest {
                 self.failed(Connect::Unbelieved, &text);
             }
             Waited::Done(Err(error)) => {
-                let is_silent = messages(&self.subscriber.counts()) == messages(&before);
-                self.trouble(&lost(&place, &error, is_silent && self.trust.is_none()));
+                let is_silent = self.subscriber.counts().bytes == before.bytes;
+                let text = lost(&place, &error, is_silent && self.trust.is_none());
+                self.ended(Connect::Closed, &text);
             }
-            Waited::Done(Ok(())) => {}
+            Waited::Done(Ok(())) if self.counted => {}
+            Waited::Done(Ok(())) => self.count(Connect::Closed),
             Waited::TimeUp => {
                 let seconds = self.patience_us as f64 / 1e6;
-                self.trouble(&format!(
-                    "the upstream {place} completed no message for {seconds} s and is given up; it is tried again"
-                ));
+                let text = format!(
+                    "the upstream {place} completed no message for {seconds} s and is given up: does its process hang, or is it paused?; it is tried again"
+                );
+                self.ended(Connect::Silent, &text);
             }
         }
         // One that breaks again and again after its first tick is not begun anew without a growing pause.
@@ -292,7 +299,7 @@ impl Ingest {
         let line = Arc::clone(self.caller.line());
         let mut patience_us = monotonic_us().saturating_add(self.patience_us);
         let (mut outgoing, mut sent) = (self.subscriber.start(), 0);
-        let (mut known, mut flushed) = (false, true);
+        let mut flushed = true;
         loop {
             if sent == outgoing.len() {
                 (outgoing, sent) = (self.outgoing(), 0);
@@ -335,7 +342,7 @@ impl Ingest {
                 Waited::TimeUp => return Waited::TimeUp,
                 Waited::Stopped => return Waited::Stopped,
             }
-            if !known && self.trust.is_none() && is_tls_alert(&self.buffer) {
+            if !self.counted && self.trust.is_none() && is_tls_alert(&self.buffer) {
                 return Waited::Done(Err(io::ErrorKind::InvalidData.into()));
             }
             let before = self.subscriber.counts();
@@ -343,7 +350,7 @@ impl Ingest {
             if !self.events.is_empty() || messages(&self.subscriber.counts()) > messages(&before) {
                 patience_us = monotonic_us().saturating_add(self.patience_us);
             }
-            self.count_connect(name, &mut known, &before);
+            self.count_connect(name, &before);
             self.take_events();
             if self.subscriber.is_closed() {
                 return Waited::Done(Ok(()));
@@ -365,21 +372,21 @@ impl Ingest {
     }
 
     /// Counts a connection once it is known what it is.
-    fn count_connect(&mut self, name: &str, known: &mut bool, before: &SubscriberCounts) {
-        let connects = &mut self.intake.counts_mut().connects;
+    fn count_connect(&mut self, name: &str, before: &SubscriberCounts) {
         let counts = self.subscriber.counts();
         if counts.refused > before.refused {
             let fenced = counts.fenced > before.fenced;
             let result = if fenced { Connect::Fenced } else { Connect::Refused };
-            connects[result as usize] += 1;
+            self.intake.counts_mut().connects[result as usize] += 1;
+            self.counted = true;
             return;
         }
         let stream = self.events.iter().find_map(|event| match event {
             SubscriberEvent::Stream(stream) => Some(stream),
             _ => None,
         });
-        if let Some(stream) = stream.filter(|_| !core::mem::replace(known, true)) {
-            connects[Connect::Connected as usize] += 1;
+        if let Some(stream) = stream.filter(|_| !core::mem::replace(&mut self.counted, true)) {
+            self.intake.counts_mut().connects[Connect::Connected as usize] += 1;
             let begun = if stream.continued { "goes on" } else { "begins" };
             tracing::info!(
                 upstream = name,
@@ -417,9 +424,21 @@ impl Ingest {
     }
 
     fn failed(&mut self, result: Connect, sentence: &str) {
+        self.count(result);
+        self.trouble(sentence);
+    }
+
+    /// A connection is no more; `result` counts where it was not known yet what it is.
+    fn ended(&mut self, result: Connect, sentence: &str) {
+        match self.counted {
+            true => self.trouble(sentence),
+            false => self.failed(result, sentence),
+        }
+    }
+
+    fn count(&mut self, result: Connect) {
         self.intake.counts_mut().connects[result as usize] += 1;
         self.metrics.tell(self.intake.counts());
-        self.trouble(sentence);
     }
 
     fn unresolved(&mut self, name: &str, why: &str) {

@@ -40,7 +40,8 @@ pub const REFUSAL_WORDS: [&str; 14] = [
     "directive_dropped",
 ];
 
-/// What became of an attempt to connect: the labels of `upstream_connects_total{result}`.
+/// What became of an attempt to connect: the labels of `upstream_connects_total{result}`. Each attempt counts,
+/// a stream that is refused after it began as that too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connect {
     /// The origin said which stream it is.
@@ -53,6 +54,10 @@ pub enum Connect {
     ConnectionRefused,
     /// Nothing came back in time.
     Unanswered,
+    /// The connection was taken, and nobody said in time which stream it is: its process hangs or is paused.
+    Silent,
+    /// The connection was taken and ended before it was said which stream it is.
+    Closed,
     /// It showed no certificate that is believed under its name, or one of the two ends speaks TLS and the other does not.
     Unbelieved,
     /// It was an origin, and one of the two sides refused the other.
@@ -63,12 +68,14 @@ pub enum Connect {
 
 impl Connect {
     /// Every result.
-    pub const ALL: [Connect; 8] = [
+    pub const ALL: [Connect; 10] = [
         Connect::Connected,
         Connect::Unresolved,
         Connect::Unreachable,
         Connect::ConnectionRefused,
         Connect::Unanswered,
+        Connect::Silent,
+        Connect::Closed,
         Connect::Unbelieved,
         Connect::Refused,
         Connect::Fenced,
@@ -83,6 +90,8 @@ impl Connect {
             Connect::Unreachable => "unreachable",
             Connect::ConnectionRefused => "connection_refused",
             Connect::Unanswered => "unanswered",
+            Connect::Silent => "silent",
+            Connect::Closed => "closed",
             Connect::Unbelieved => "unbelieved",
             Connect::Refused => "refused",
             Connect::Fenced => "fenced",

@@ -164,11 +164,7 @@ impl ShardMetrics {
                 "reason",
                 plain(&["base_left", "requested"]),
             ),
-            omitted: Family::new(
-                "ackline_records_omitted_total",
-                "reason",
-                plain(&["budget", "rate_tier"]),
-            ),
+            omitted: Family::new("ackline_records_omitted_total", "reason", plain(&["budget"])),
             segments: Family::new(
                 "ackline_segment_cache_lookups_total",
                 "result",
@@ -407,10 +403,19 @@ pub struct RelayMetrics {
     recorder: RelayRecorder,
     process: metrics_process::Collector,
     admin_refused: Counter,
+    /// Taken, refused.
+    reloads: [Counter; 2],
+    gauges: Gauges,
+}
+
+/// What is looked up in the status when somebody asks.
+struct Gauges {
     connected: Gauge,
     insecure: Gauge,
     draining: Gauge,
     lag: Gauge,
+    sessions_max: Gauge,
+    reload_refused: Gauge,
 }
 
 impl RelayMetrics {
@@ -419,34 +424,40 @@ impl RelayMetrics {
     pub fn new(shards: usize) -> (Arc<RelayMetrics>, Vec<ShardMetrics>, IngestMetrics) {
         let recorder = RelayRecorder::new(catalogue::bounds_of);
         let process = metrics_process::Collector::default();
-        let (by_shard, ingest, [connected, insecure, draining, lag], admin_refused) =
-            with_local_recorder(&recorder, || {
-                catalogue::describe();
-                process.describe();
-                gauge!("ackline_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
-                let by_shard = (0..shards).map(ShardMetrics::new).collect();
-                let gauges = [
-                    gauge!("ackline_upstream_connected"),
-                    gauge!("ackline_insecure"),
-                    gauge!("ackline_draining"),
-                    gauge!("ackline_upstream_lag_seconds"),
-                ];
-                let admin_refused = counter!("ackline_admin_refused_total");
-                (by_shard, IngestMetrics::new(), gauges, admin_refused)
-            });
-        (
-            Arc::new(RelayMetrics {
-                recorder,
-                process,
-                admin_refused,
-                connected,
-                insecure,
-                draining,
-                lag,
-            }),
-            by_shard,
-            ingest,
-        )
+        let registered = with_local_recorder(&recorder, || {
+            catalogue::describe();
+            process.describe();
+            gauge!("ackline_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+            let by_shard = (0..shards).map(ShardMetrics::new).collect();
+            let gauges = Gauges {
+                connected: gauge!("ackline_upstream_connected"),
+                insecure: gauge!("ackline_insecure"),
+                draining: gauge!("ackline_draining"),
+                lag: gauge!("ackline_upstream_lag_seconds"),
+                sessions_max: gauge!("ackline_sessions_max"),
+                reload_refused: gauge!("ackline_reload_refused"),
+            };
+            let admin_refused = counter!("ackline_admin_refused_total");
+            let reloads =
+                ["taken", "refused"].map(|result| counter!("ackline_reloads_total", "result" => result));
+            (by_shard, IngestMetrics::new(), gauges, admin_refused, reloads)
+        });
+        let (by_shard, ingest, gauges, admin_refused, reloads) = registered;
+        let metrics = RelayMetrics {
+            recorder,
+            process,
+            admin_refused,
+            reloads,
+            gauges,
+        };
+        (Arc::new(metrics), by_shard, ingest)
+    }
+
+    /// Counts a reload of the settings. One that was refused is told until another is taken.
+    pub fn count_reload(&self, taken: bool) {
+        let [of_taken, of_refused] = &self.reloads;
+        if taken { of_taken } else { of_refused }.increment(1);
+        self.gauges.reload_refused.set(if taken { 0.0 } else { 1.0 });
     }
 
     /// Counts a request to the admin that was refused.
@@ -458,15 +469,18 @@ impl RelayMetrics {
     #[must_use]
     pub fn render(&self, status: &RelayStatus, now_us: u64) -> String {
         let flag = |flag: &AtomicBool| if flag.load(Ordering::Relaxed) { 1.0 } else { 0.0 };
-        self.connected.set(flag(&status.connected));
-        self.insecure.set(flag(&status.insecure));
-        self.draining.set(flag(&status.draining));
+        self.gauges.connected.set(flag(&status.connected));
+        self.gauges.insecure.set(flag(&status.insecure));
+        self.gauges.draining.set(flag(&status.draining));
+        #[allow(clippy::cast_precision_loss)] // Sessions.
+        let sessions_max = status.sessions_max.load(Ordering::Relaxed) as f64;
+        self.gauges.sessions_max.set(sessions_max);
         let lag_us = match status.last_tick_us.load(Ordering::Relaxed) {
             0 => 0,
             last_us => now_us.saturating_sub(last_us),
         };
         #[allow(clippy::cast_precision_loss)] // Microseconds of lag.
-        self.lag.set(lag_us as f64 / MICROS);
+        self.gauges.lag.set(lag_us as f64 / MICROS);
         with_local_recorder(&self.recorder, || self.process.collect());
         with_cpu_seconds(&self.recorder.render(), process_cpu_ns())
     }

@@ -31,6 +31,7 @@ pub mod recorder;
 pub mod relay;
 pub mod ring;
 pub mod roster;
+pub mod round;
 mod seats;
 pub mod secret;
 pub mod series;

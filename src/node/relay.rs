@@ -107,6 +107,9 @@ impl RelayHandle {
 
         let status = Arc::new(RelayStatus::new(settings.shards, monotonic_us()));
         status.insecure.store(settings.is_insecure(), Ordering::Relaxed);
+        status
+            .sessions_max
+            .store(settings.sessions_max as u64, Ordering::Relaxed);
         let (metrics, shard_metrics, ingest_metrics) = RelayMetrics::new(settings.shards);
         let wakers: Vec<Waker> = sockets.iter().map(|_| Waker::new()).collect::<Result<_, _>>()?;
         let shelf = Arc::new(Shelf::new(wakers.clone()));
@@ -211,6 +214,11 @@ impl RelayHandle {
             gate.set_keys(keys.clone());
         }
         self.control.shown.store(Arc::new(in_force.shown()));
+    }
+
+    /// Counts a reload of the settings, and whether it was taken.
+    pub fn count_reload(&self, taken: bool) {
+        self.control.metrics.count_reload(taken);
     }
 
     /// Admits nobody from now on, tells the clients and lets them go. Returns at once.

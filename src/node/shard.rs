@@ -19,6 +19,7 @@ use super::players::PlayerLine;
 use super::post::{Letter, Post};
 use super::pressure::Pressure;
 use super::roster::RosterQuery;
+use super::round::Round;
 use super::shelf::{Shelf, Shelved};
 use super::status::RelayStatus;
 use super::tally::LoopCounters;
@@ -66,9 +67,9 @@ pub struct ShardLoop {
     outbox: BatchOutbox,
     frames: Vec<Arc<Shelved>>,
     said: Vec<PlayerEvent>,
-    /// Newest tick in the arena, and when the relay had it.
+    /// Newest tick in the arena.
     newest: Option<Tick>,
-    taken_us: u64,
+    round: Round,
     /// Directives up to that tick.
     directives: u64,
     looped: LoopCounters,
@@ -96,7 +97,7 @@ impl ShardLoop {
             frames: Vec::new(),
             said: Vec::new(),
             newest: None,
-            taken_us: 0,
+            round: Round::default(),
             directives: 0,
             looped: LoopCounters::default(),
             pressure: Pressure::default(),
@@ -215,7 +216,7 @@ impl ShardLoop {
                 self.flush();
             }
             let path = letter.path;
-            // An id that belongs to no shard at all was dropped by the sender.
+            // An id of another shard, or of none at all, was never sent here.
             let _ = self
                 .shard
                 .receive(monotonic_us(), path, letter.datagram(), &mut self.outbox);
@@ -250,7 +251,8 @@ impl ShardLoop {
         self.directives = last.directives();
         // The oldest has waited longest: a shard that stood still is as late as that, though it sends the newest alone.
         let waits_since_us = first.taken_us;
-        (self.newest, self.taken_us) = (Some(last.frame.tick), last.taken_us);
+        self.newest = Some(last.frame.tick);
+        self.round.begin(last.taken_us);
         self.looped.lapped += u64::from(lapped);
         let behind = self.shard.unserved();
         let superseded = self.frames.len() - 1 + usize::from(behind > 0);
@@ -271,14 +273,23 @@ impl ShardLoop {
     /// Serves the newest frame until everybody has it, or a newer one has come.
     fn serve(&mut self) {
         if self.shard.unserved() == 0 {
+            self.round.end();
             return;
         }
         loop {
+            // What strangers were answered is no snapshot: it is not measured as one, and takes none's room. Were it left in the
+            // outbox, who asks without end would keep sessions from being served until the next tick.
+            self.flush();
             let left = self.shard.transmit(monotonic_us(), &mut self.outbox);
             let sent = self.flush();
-            let delay_us = monotonic_us().saturating_sub(self.taken_us);
-            self.looped.delay_us.observe_many(delay_us, sent);
-            if !left || self.links.shelf.newest() != self.newest {
+            if let Some(delay_us) = self.round.delay_us(monotonic_us()) {
+                self.looped.delay_us.observe_many(delay_us, sent);
+            }
+            if !left {
+                self.round.end();
+                return;
+            }
+            if self.links.shelf.newest() != self.newest {
                 return;
             }
             self.receive(1);

@@ -23,6 +23,8 @@ pub struct RelayStatus {
     pub draining: AtomicBool,
     /// The threads are to end.
     pub stopping: AtomicBool,
+    /// Sessions the relay takes at the most; 0 until it is known.
+    pub sessions_max: AtomicU64,
     /// When the last upstream tick came, on the relay's clock; 0 before the first.
     pub last_tick_us: AtomicU64,
     /// Frames published, holds included.
@@ -66,6 +68,7 @@ impl RelayStatus {
             insecure: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            sessions_max: AtomicU64::new(0),
             last_tick_us: AtomicU64::new(0),
             frames: AtomicU64::new(0),
             troubles: Mutex::default(),
@@ -94,6 +97,14 @@ impl RelayStatus {
         }
         let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
         troubles.values().cloned().collect()
+    }
+
+    /// That no place is free, in one sentence: who is new is turned away, though the relay is ready.
+    #[must_use]
+    pub fn full(&self) -> Option<String> {
+        let (most, sessions) = (self.sessions_max.load(Ordering::Relaxed), self.sessions());
+        (most > 0 && sessions >= most)
+            .then(|| format!("all {most} places are taken (sessions_max): new players are turned away"))
     }
 
     /// True when the relay takes new clients.
@@ -206,6 +217,22 @@ mod tests {
         assert_eq!(status.stalled_shard(now_us), Some(1));
         status.shards[1].turned_us.store(10, Ordering::Relaxed);
         assert_eq!(status.stalled_shard(now_us), None);
+    }
+
+    /// A relay without a free place is ready still, and says that it turns players away.
+    #[test]
+    fn a_relay_without_a_free_place_says_so() {
+        let status = RelayStatus::new(2, 0);
+        assert_eq!(status.full(), None, "nothing is known of places");
+        status.sessions_max.store(5, Ordering::Relaxed);
+        status.shards[0].sessions.store(2, Ordering::Relaxed);
+        status.shards[1].sessions.store(2, Ordering::Relaxed);
+        assert_eq!(status.full(), None);
+        status.shards[1].sessions.store(3, Ordering::Relaxed);
+        assert_eq!(
+            status.full().unwrap(),
+            "all 5 places are taken (sessions_max): new players are turned away"
+        );
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl fmt::Debug for ShardSettings {
 pub struct ShardLimits {
     /// Of the relay.
     pub limits: Limits,
-    /// How many shards it has.
+    /// How many shards it has; 0: not said, and any index may be one.
     pub shards: usize,
     /// Sessions, together and of each host.
     pub census: Arc<Census>,

@@ -1,13 +1,9 @@
-//! The picture: text of two readings of one relay, for a terminal of 100 columns.
+//! The picture: a sheet of two readings of one relay. What an alert would be about, did it last, is marked.
 
-use std::fmt::Write as _;
-
+use super::canvas::{Sheet, Table, marked};
 use super::reading::{Reading, SessionLine};
 use crate::bench::scrape::Samples;
 
-/// What is emphasised on a terminal: what an alert would be about.
-const RED: &str = "\x1b[1;31m";
-const PLAIN: &str = "\x1b[0m";
 /// Slots in use from which a window is nearly full, as AcklineWindowPressure has it.
 const SLOTS_HIGH: f64 = 28.0;
 /// Lateness of a shard, seconds, as AcklineShardLate has it.
@@ -16,34 +12,71 @@ const LATE_S: f64 = 0.025;
 const DELAY_S: f64 = 0.05;
 /// Loss to clients, as AcklineClientLoss has it.
 const LOSS: f64 = 0.05;
+/// Median round trip, seconds, as AcklineRoundTrip has it.
+const ROUND_TRIP_S: f64 = 0.25;
+/// Time to the whole view, seconds, as AcklineViewSlow has it.
+const VIEW_S: f64 = 5.0;
+/// Time of a window advance, seconds, as AcklineAdvanceSlow has it.
+const ADVANCE_S: f64 = 1.0;
 /// Share of ticks withheld, as AcklineTicksWithheld has it.
 const WITHHELD: f64 = 0.2;
+/// Fallbacks a second of each client, as AcklineFallbacks has it.
+const FALLBACKS: f64 = 0.01;
+/// Share of the places taken, as AcklineNearlyFull has it.
+const FULL: f64 = 0.85;
+/// Ticks without one, seconds, as AcklineUpstreamSilent has it.
+const SILENT_S: f64 = 2.0;
+/// Seconds in which AcklineClientsLost counts.
+const LOST_IN_S: f64 = 300.0;
+/// Reasons of withheld ticks of sessions that are due none.
+const NOT_DUE: [&str; 2] = ["silent", "unwelcomed"];
+/// Errors of receiving that clients cause, as AcklineReceiveErrors has them.
+const OF_CLIENTS: [&str; 5] = [
+    "refused",
+    "interrupted",
+    "would_block",
+    "host_unreachable",
+    "network_unreachable",
+];
+/// Refusals of clients that a network causes, as AcklineClientRejections has them.
+const OF_NETWORKS: [&str; 8] = [
+    "duplicate_datagram",
+    "duplicate_part",
+    "stale",
+    "too_old",
+    "old_epoch",
+    "old_generation",
+    "no_session",
+    "session_over",
+];
+/// Troubles named at the most.
+const TROUBLES: usize = 4;
 
-/// What a relay did between two readings, and how it stands at the second. `paint` emphasises with ANSI codes; at most
-/// `sessions` of the worst are listed.
+/// What a relay did between two readings, and how it stands at the second; at most `sessions` of the worst are listed.
 #[must_use]
-pub fn picture(before: &Reading, now: &Reading, sessions: usize, paint: bool) -> String {
+pub fn picture(before: &Reading, now: &Reading, sessions: usize) -> Sheet {
     let mut sketch = Sketch {
         before,
         now,
         seconds: now.at_us.saturating_sub(before.at_us).max(1) as f64 / 1e6,
-        paint,
-        text: String::new(),
+        sheet: Sheet::default(),
     };
     sketch.relay();
+    sketch.process();
+    sketch.clients();
     sketch.traffic();
     sketch.windows();
+    sketch.faults();
     sketch.shards();
     sketch.sessions(sessions);
-    sketch.text
+    sketch.sheet
 }
 
 struct Sketch<'a> {
     before: &'a Reading,
     now: &'a Reading,
     seconds: f64,
-    paint: bool,
-    text: String,
+    sheet: Sheet,
 }
 
 impl<'a> Sketch<'a> {
@@ -79,55 +112,85 @@ impl<'a> Sketch<'a> {
         rates
     }
 
+    /// Rise a second of all labels but some.
+    fn rate_but(&self, name: &'static str, label: &str, not: &[&str]) -> f64 {
+        let rates = self.rates(name, label).into_iter();
+        rates
+            .filter(|(word, _)| !not.contains(word))
+            .fold(0.0, |sum, (_, rate)| sum + rate)
+    }
+
     fn quantile(&self, name: &str, share: f64) -> Option<f64> {
         self.samples().quantile_since(&self.before.samples, name, share)
     }
 
-    fn painted(&self, text: String, is_red: bool) -> String {
-        match self.paint && is_red {
-            true => format!("{RED}{text}{PLAIN}"),
-            false => text,
-        }
-    }
-
     fn line(&mut self, name: &str, text: &str) {
-        // Writing to a string does not fail.
-        let _ = writeln!(self.text, "{name:<11}{text}");
+        self.sheet.status.push(format!("{name:<11}{text}"));
     }
 
     fn relay(&mut self) {
-        let is_draining = self.value("ackline_draining") > 0.0;
         let state = match self.now.unready.as_slice() {
-            [] => "serving".to_owned(),
-            reasons => reasons.join("; "),
+            [] => marked("serving", self.value("ackline_draining") > 0.0),
+            reasons => marked(&reasons.join("; "), true),
         };
-        let state = self.painted(state, !self.now.unready.is_empty() && !is_draining);
         self.line("relay", &state);
         let lag = self.value("ackline_upstream_lag_seconds");
         let is_connected = self.value("ackline_upstream_connected") > 0.0;
         let upstream = if is_connected { "connected" } else { "away" };
-        let upstream = self.painted(upstream.to_owned(), !is_connected);
-        let lag = self.painted(format!("last tick {} ago", time(Some(lag))), lag > 2.0);
+        let upstream = marked(upstream, !is_connected);
+        let lag = match self.value("ackline_upstream_frames_total") > 0.0 {
+            true => marked(&format!("last tick {} ago", time(Some(lag))), lag > SILENT_S),
+            false => "no tick yet".to_owned(),
+        };
         let ticks = self.rate("ackline_upstream_frames_total");
         self.line("upstream", &format!("{upstream}, {lag}, {ticks:.1} ticks/s"));
+        for trouble in self.now.warnings.iter().take(TROUBLES) {
+            self.line("trouble", &marked(trouble, true));
+        }
+    }
+
+    fn process(&mut self) {
+        let versions = self.samples().by_label("ackline_build_info", "version");
+        let version = versions.first().map_or("-", |(version, _)| *version).to_owned();
+        let began_s = self.value("process_start_time_seconds");
+        let up = (began_s > 0.0).then(|| (self.now.wall_s as f64 - began_s).max(0.0));
         let cores = self.rate("process_cpu_seconds_total");
         let memory = bytes(self.value("process_resident_memory_bytes"));
         let (open, most) = (self.value("process_open_fds"), self.value("process_max_fds"));
-        let files = self.painted(format!("{open:.0} of {most:.0} files"), open > 0.8 * most);
-        self.line("process", &format!("{cores:.2} cores, {memory}, {files}"));
+        let files = marked(&format!("{open:.0} of {most:.0} files"), open > 0.8 * most);
+        let reload = match self.value("ackline_reload_refused") > 0.0 {
+            true => format!(", {}", marked("last reload refused", true)),
+            false => String::new(),
+        };
+        let up = time(up);
+        self.line(
+            "process",
+            &format!("version {version}, up {up}, {cores:.2} cores, {memory}, {files}{reload}"),
+        );
+    }
+
+    fn clients(&mut self) {
+        let (clients, most) = (self.value("ackline_clients"), self.value("ackline_sessions_max"));
+        let places = match most > 0.0 {
+            true => marked(&format!("{clients:.0} of {most:.0}"), clients > FULL * most),
+            false => format!("{clients:.0}"),
+        };
+        let opened = self.rate("ackline_sessions_opened_total");
+        let closed = self.rates("ackline_sessions_closed_total", "reason");
+        let lost = LOST_IN_S * of(&closed, "idle");
+        let is_lost = lost > 20.0 && lost > 0.2 * (clients + lost);
+        let closed = by_reason("closed", &closed, |reason, _| reason == "idle" && is_lost);
+        let denied = self.rates("ackline_handshakes_refused_total", "reason");
+        let denied = by_reason("denied", &denied, |reason, rate| {
+            reason == "full" || ["token", "version"].contains(&reason) && rate > 0.1
+        });
+        self.line(
+            "clients",
+            &format!("{places}, {opened:.1} opened/s, {closed}, {denied}"),
+        );
     }
 
     fn traffic(&mut self) {
-        let clients = self.value("ackline_clients");
-        let (opened, closed) = (
-            self.rate("ackline_sessions_opened_total"),
-            self.rate("ackline_sessions_closed_total"),
-        );
-        let denied = self.rate("ackline_handshakes_refused_total");
-        self.line(
-            "clients",
-            &format!("{clients:.0}, {opened:.1} opened/s, {closed:.1} closed/s, {denied:.1} denied/s"),
-        );
         let (sent, out) = (
             self.rate("ackline_datagrams_sent_total"),
             bytes(self.rate("ackline_egress_bytes_total")),
@@ -136,23 +199,31 @@ impl<'a> Sketch<'a> {
             self.rate("ackline_datagrams_received_total"),
             self.rate("ackline_datagrams_refused_total"),
         );
-        let refused = self.painted(format!("{refused:.0}/s refused"), refused > 100.0);
+        let refused = marked(
+            &format!("{refused:.0}/s refused"),
+            refused > 100.0 && refused > 0.2 * came,
+        );
         self.line(
             "datagrams",
             &format!("{sent:.0}/s sent ({out}/s), {came:.0}/s received, {refused}"),
         );
-        let trip = |share| time(self.quantile("ackline_round_trip_seconds", share));
+        let trip = |share| self.quantile("ackline_round_trip_seconds", share);
         let loss = |share| self.quantile("ackline_client_loss_ratio", share);
-        let half = self.painted(format!("p50 {}", percent(loss(0.5))), loss(0.5) > Some(LOSS));
+        let middle = marked(
+            &format!("p50 {}", time(trip(0.5))),
+            trip(0.5) > Some(ROUND_TRIP_S),
+        );
+        let half = marked(&format!("p50 {}", percent(loss(0.5))), loss(0.5) > Some(LOSS));
+        let view = self.quantile("ackline_view_complete_seconds", 0.95);
+        let view = marked(&format!("p95 {}", time(view)), view > Some(VIEW_S));
         let text = format!(
-            "round trip p50 {}, p99 {}; loss {half}, p90 {}",
-            trip(0.5),
-            trip(0.99),
+            "round trip {middle}, p99 {}; loss {half}, p90 {}; view {view}",
+            time(trip(0.99)),
             percent(loss(0.9))
         );
         self.line("lines", &text);
         let delay = self.quantile("ackline_relay_delay_seconds", 0.99);
-        let p99 = self.painted(format!("p99 {}", time(delay)), delay > Some(DELAY_S));
+        let p99 = marked(&format!("p99 {}", time(delay)), delay > Some(DELAY_S));
         let text = format!(
             "p50 {}, {p99} from a tick's arrival to the kernel",
             time(self.quantile("ackline_relay_delay_seconds", 0.5))
@@ -171,33 +242,89 @@ impl<'a> Sketch<'a> {
             .find(|(bound, _)| *bound >= SLOTS_HIGH)
             .map_or(all, |(_, count)| *count);
         let high = (all > 0.0).then(|| (all - low) / all);
-        let high = self.painted(format!("{} above 28", percent(high)), high > Some(0.05));
+        let high = marked(&format!("{} above 28", percent(high)), high > Some(0.05));
+        let advance = self.quantile("ackline_window_advance_seconds", 0.99);
         let text = format!(
-            "slots in use p50 {}, p99 {} of 32, {high}; baseline age p99 {} ticks; advance p99 {}",
+            "slots in use p50 {}, p99 {} of 32, {high}; baseline age p99 {} ticks; {}",
             whole(slots(0.5)),
             whole(slots(0.99)),
             whole(self.quantile("ackline_baseline_age_ticks", 0.99)),
-            time(self.quantile("ackline_window_advance_seconds", 0.99))
+            marked(
+                &format!("advance p99 {}", time(advance)),
+                advance > Some(ADVANCE_S)
+            )
         );
         self.line("windows", &text);
-        let fallbacks = list(&self.rates("ackline_full_state_fallbacks_total", "reason"));
+        let fallbacks = self.rates("ackline_full_state_fallbacks_total", "reason");
+        let known = self.rate_but(
+            "ackline_full_state_fallbacks_total",
+            "reason",
+            &["stream_changed"],
+        );
+        let clients = self.value("ackline_clients");
+        let fallbacks = marked(&list(&fallbacks), clients > 0.0 && known > FALLBACKS * clients);
         self.line("fallbacks", &fallbacks);
         let withheld: Vec<(&str, f64)> = self
             .rates("ackline_withheld_ticks_total", "reason")
             .into_iter()
-            .filter(|(reason, _)| !["silent", "unwelcomed"].contains(reason))
+            .filter(|(reason, _)| !NOT_DUE.contains(reason))
             .collect();
         let ticks = withheld.iter().fold(0.0, |sum, (_, rate)| sum + rate);
         let due = ticks + self.rate("ackline_snapshots_sent_total");
         let share = (due > 0.0).then(|| ticks / due);
         let text = format!("{} of ticks due: {}", percent(share), list(&withheld));
-        let text = self.painted(text, share > Some(WITHHELD));
+        let text = marked(&text, share > Some(WITHHELD) || of(&withheld, "slot") > 0.0);
         self.line("withheld", &text);
     }
 
+    /// What should never happen, where it does.
+    fn faults(&mut self) {
+        let rate = |name| self.rate(name);
+        let sent = rate("ackline_datagrams_sent_total");
+        let dropped = of(
+            &self.rates("ackline_datagrams_forwarded_total", "result"),
+            "dropped",
+        );
+        let unsent = rate("ackline_send_errors_total");
+        let unread = self.rate_but("ackline_receive_errors_total", "errno", &OF_CLIENTS);
+        let rejected = self.rate_but("ackline_client_packets_rejected_total", "reason", &OF_NETWORKS);
+        // What it is, how often a second, and from where on it is marked.
+        let faults = [
+            (
+                "malformed upstream",
+                rate("ackline_upstream_malformed_total"),
+                0.0,
+            ),
+            ("gaps upstream", rate("ackline_upstream_gaps_total"), 0.0),
+            ("refused upstream", rate("ackline_upstream_refusals_total"), 0.0),
+            ("new streams", rate("ackline_upstream_epoch_changes_total"), 0.0),
+            ("digests differ", rate("ackline_digest_mismatches_total"), 0.0),
+            (
+                "messages dropped",
+                rate("ackline_control_messages_dropped_total"),
+                0.0,
+            ),
+            ("lapped", rate("ackline_shard_lapped_total"), 0.0),
+            ("not handed over", dropped, 1.0),
+            ("not sent", unsent, f64::max(1.0, 0.001 * sent)),
+            ("receive errors", unread, 1.0),
+            ("refused by clients", rejected, 0.01 * sent),
+        ];
+        let each: Vec<String> = faults
+            .iter()
+            .filter(|(_, rate, _)| *rate > 0.0)
+            .map(|(what, rate, bound)| marked(&format!("{what} {rate:.1}/s"), rate > bound))
+            .collect();
+        let text = if each.is_empty() {
+            "none".to_owned()
+        } else {
+            each.join(", ")
+        };
+        self.line("faults", &text);
+    }
+
     fn shards(&mut self) {
-        self.text
-            .push_str("\nshard   lateness  overruns/s  overload  kernel drops/s\n");
+        let head = "shard   lateness  overruns/s  overload  kernel drops/s".to_owned();
         let lateness = self
             .now
             .samples
@@ -205,20 +332,18 @@ impl<'a> Sketch<'a> {
         let overruns = self.rates("ackline_shard_overrun_total", "shard");
         let drops = self.rates("ackline_kernel_drops_total", "socket");
         let levels = self.now.samples.by_label("ackline_shard_overload_level", "shard");
-        let at = |list: &[(&str, f64)], shard: &str| {
-            let found = list.iter().find(|(word, _)| *word == shard);
-            found.map_or(0.0, |(_, value)| *value)
+        let ticks = self.rate("ackline_upstream_frames_total");
+        let row = |(shard, late_s): &(&str, f64)| {
+            let (overrun, level, dropped) = (of(&overruns, shard), of(&levels, shard), of(&drops, shard));
+            let late = marked(&format!("{:>8}", time(Some(*late_s))), *late_s > LATE_S);
+            let overrun = marked(&format!("{overrun:>10.1}"), overrun > 0.01 * ticks);
+            let dropped = marked(&format!("{dropped:>14.1}"), dropped > 1.0);
+            format!("{shard:<8}{late}  {overrun}  {level:>8.0}  {dropped}")
         };
-        let mut text = String::new();
-        for (shard, late_s) in &lateness {
-            let late = self.painted(format!("{:>8}", time(Some(*late_s))), *late_s > LATE_S);
-            let (overrun, level, dropped) = (at(&overruns, shard), at(&levels, shard), at(&drops, shard));
-            let _ = writeln!(
-                text,
-                "{shard:<8}{late}  {overrun:>10.1}  {level:>8.0}  {dropped:>14.1}"
-            );
-        }
-        self.text.push_str(&text);
+        self.sheet.shards = Table {
+            head: vec![String::new(), head],
+            lines: lateness.iter().map(row).collect(),
+        };
     }
 
     fn sessions(&mut self, most: usize) {
@@ -227,39 +352,53 @@ impl<'a> Sketch<'a> {
             true => format!(", of the first {seen} of {total}"),
             false => format!(" of {total}"),
         };
-        let _ = writeln!(self.text, "\nworst sessions{looked_at}");
-        if self.now.sessions.is_empty() || most == 0 {
-            return;
+        let mut head = vec![String::new(), format!("worst sessions{looked_at}")];
+        let lines: Vec<String> = self.now.worst(most).into_iter().map(session).collect();
+        if !lines.is_empty() {
+            head.push(
+                "connection        shard       age  slots  baseline  round trip   loss      sent  backlog  silent"
+                    .to_owned(),
+            );
         }
-        self.text.push_str(
-            "connection        shard       age  slots  baseline  round trip   loss      sent  backlog  silent\n",
-        );
-        let lines: Vec<String> = self
-            .now
-            .worst(most)
-            .into_iter()
-            .map(|session| self.session(session))
-            .collect();
-        self.text.extend(lines);
+        self.sheet.sessions = Table { head, lines };
     }
+}
 
-    fn session(&self, session: &SessionLine) -> String {
-        let slots = format!("{:>5}", session.slots_in_use);
-        let slots = self.painted(slots, session.slots_in_use as f64 > SLOTS_HIGH);
-        let baseline = session.baseline_age_ticks.map(|ticks| ticks as f64);
-        format!(
-            "{:<16}  {:>5}  {:>8}  {slots}  {:>8}  {:>10}  {:>5}  {:>8}  {:>7}  {:>6}\n",
-            session.connection,
-            session.shard,
-            time(Some(session.age_s)),
-            whole(baseline),
-            time(session.round_trip_ms.map(|ms| ms / 1e3)),
-            percent(session.loss),
-            bytes(session.bytes as f64),
-            session.backlog,
-            time(Some(session.silent_ms as f64 / 1e3)),
-        )
-    }
+fn session(session: &SessionLine) -> String {
+    let slots = format!("{:>5}", session.slots_in_use);
+    let slots = marked(&slots, session.slots_in_use as f64 > SLOTS_HIGH);
+    let baseline = session.baseline_age_ticks.map(|ticks| ticks as f64);
+    format!(
+        "{:<16}  {:>5}  {:>8}  {slots}  {:>8}  {:>10}  {:>5}  {:>8}  {:>7}  {:>6}",
+        marked(&session.connection, false),
+        session.shard,
+        time(Some(session.age_s)),
+        whole(baseline),
+        time(session.round_trip_ms.map(|ms| ms / 1e3)),
+        percent(session.loss),
+        bytes(session.bytes as f64),
+        session.backlog,
+        time(Some(session.silent_ms as f64 / 1e3)),
+    )
+}
+
+/// The value of a word; 0 where there is none.
+fn of(values: &[(&str, f64)], word: &str) -> f64 {
+    let found = values.iter().find(|(other, _)| *other == word);
+    found.map_or(0.0, |(_, value)| *value)
+}
+
+/// A rate in all and by reason, those marked that are to be.
+fn by_reason(what: &str, rates: &[(&str, f64)], is_marked: impl Fn(&str, f64) -> bool) -> String {
+    // The sum of nothing would be a negative zero.
+    let all = rates.iter().fold(0.0, |sum, (_, rate)| sum + rate);
+    let any = rates.iter().any(|(reason, rate)| is_marked(reason, *rate));
+    let reasons: Vec<&str> = rates.iter().map(|(reason, _)| *reason).collect();
+    let text = match reasons.is_empty() {
+        true => format!("{all:.1} {what}/s"),
+        false => format!("{all:.1} {what}/s ({})", reasons.join(", ")),
+    };
+    marked(&text, any)
 }
 
 fn list(rates: &[(&str, f64)]) -> String {
@@ -309,61 +448,5 @@ fn bytes(value: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const BEFORE: &str = "ackline_datagrams_sent_total 100\nackline_full_state_fallbacks_total{reason=\"requested\"} 5\nackline_snapshots_sent_total 10\nackline_withheld_ticks_total{reason=\"budget\"} 0\nackline_withheld_ticks_total{reason=\"silent\"} 0\nackline_window_slots_in_use_bucket{le=\"28\"} 10\nackline_window_slots_in_use_bucket{le=\"32\"} 10\nackline_window_slots_in_use_bucket{le=\"+Inf\"} 10\nackline_shard_overrun_total{shard=\"0\"} 1\n";
-    const NOW: &str = "ackline_clients 3\nackline_datagrams_sent_total 300\nackline_full_state_fallbacks_total{reason=\"requested\"} 9\nackline_full_state_fallbacks_total{reason=\"lease_over\"} 0\nackline_snapshots_sent_total 16\nackline_withheld_ticks_total{reason=\"budget\"} 4\nackline_withheld_ticks_total{reason=\"silent\"} 400\nackline_window_slots_in_use_bucket{le=\"28\"} 14\nackline_window_slots_in_use_bucket{le=\"32\"} 18\nackline_window_slots_in_use_bucket{le=\"+Inf\"} 18\nackline_shard_overrun_total{shard=\"0\"} 5\nackline_shard_tick_lateness_seconds{shard=\"0\"} 0.5\nackline_upstream_connected 1\nackline_upstream_lag_seconds 0.01\n";
-
-    fn reading(at_us: u64, text: &str) -> Reading {
-        Reading {
-            at_us,
-            samples: Samples::parse(text),
-            sessions_total: 1,
-            sessions: vec![SessionLine {
-                connection: "00000000deadbeef".to_owned(),
-                slots_in_use: 31,
-                round_trip_ms: Some(12.0),
-                ..SessionLine::default()
-            }],
-            ..Reading::default()
-        }
-    }
-
-    /// Rates are by the time between the readings; what an alert would be about is painted, and only on a terminal.
-    #[test]
-    fn figures_are_those_of_the_time_between() {
-        let (before, now) = (reading(1_000_000, BEFORE), reading(3_000_000, NOW));
-        let plain = picture(&before, &now, 5, false);
-        for words in [
-            "clients    3, ",
-            "datagrams  100/s sent",
-            "fallbacks  requested 2.0/s\n",
-            "withheld   40.0% of ticks due: budget 2.0/s\n",
-            "slots in use p50 28, p99 32 of 32, 50.0% above 28",
-            "0       500.0 ms         2.0",
-            "worst sessions of 1\n",
-            "00000000deadbeef      0         0     31         -     12.0 ms      -",
-            "upstream   connected, last tick 10.0 ms ago",
-        ] {
-            assert!(plain.contains(words), "{words:?} is not in\n{plain}");
-        }
-        assert!(!plain.contains('\x1b'), "{plain}");
-        assert!(plain.lines().all(|line| line.chars().count() <= 110), "{plain}");
-        let painted = picture(&before, &now, 5, true);
-        assert!(painted.contains("\x1b[1;31m500.0 ms\x1b[0m"), "{painted}");
-        assert!(!picture(&before, &now, 0, false).contains("deadbeef"));
-    }
-
-    /// A relay that was started again counts from zero: nothing is negative.
-    #[test]
-    fn a_relay_that_began_anew_has_no_negative_rate() {
-        let (before, now) = (reading(1_000_000, NOW), reading(2_000_000, BEFORE));
-        let plain = picture(&before, &now, 5, false);
-        assert!(
-            plain.contains("datagrams  100/s sent") && plain.contains("requested 5.0/s"),
-            "{plain}"
-        );
-        assert!(!plain.contains("-1") && !plain.contains("NaN"), "{plain}");
-    }
-}
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests;

@@ -14,10 +14,14 @@ const PAGE: usize = 500;
 pub struct Reading {
     /// When, on this host's monotonic clock.
     pub at_us: u64,
+    /// When, on its wall clock, seconds since 1970: the relay says by that when it began.
+    pub wall_s: u64,
     /// Its metrics.
     pub samples: Samples,
     /// Why it takes no new clients; empty where it does.
     pub unready: Vec<String>,
+    /// What is wrong though it does.
+    pub warnings: Vec<String>,
     /// Sessions open.
     pub sessions_total: usize,
     /// Those that were looked at.
@@ -47,13 +51,15 @@ impl Reading {
     ///
     /// # Errors
     /// It does not answer, or wants another token.
-    pub fn take(admin: &Admin, at_us: u64) -> anyhow::Result<Reading> {
+    pub fn take(admin: &Admin, at_us: u64, wall_s: u64) -> anyhow::Result<Reading> {
         let ready = admin.get("/ready")?;
         let samples = Samples::parse(&body(admin, "/metrics")?);
         let mut reading = Reading {
             at_us,
+            wall_s,
             samples,
-            unready: texts(&ready.body),
+            unready: texts(&ready.body, "reasons"),
+            warnings: texts(&ready.body, "warnings"),
             ..Reading::default()
         };
         let mut offset = Some(0);
@@ -100,10 +106,10 @@ fn body(admin: &Admin, path: &str) -> anyhow::Result<String> {
     }
 }
 
-/// The reasons of `/ready`.
-fn texts(body: &str) -> Vec<String> {
+/// The sentences of `/ready` below a key.
+fn texts(body: &str, key: &str) -> Vec<String> {
     let value: Value = serde_json::from_str(body).unwrap_or_default();
-    let reasons = value["reasons"].as_array().map_or(&[][..], Vec::as_slice);
+    let reasons = value[key].as_array().map_or(&[][..], Vec::as_slice);
     reasons
         .iter()
         .filter_map(|reason| reason.as_str().map(str::to_owned))
@@ -155,7 +161,9 @@ mod tests {
 
     #[test]
     fn reasons_are_read_whatever_comes() {
-        assert_eq!(texts("{\"ready\":false,\"reasons\":[\"a\",\"b\"]}"), ["a", "b"]);
-        assert_eq!(texts("nonsense"), [""; 0]);
+        let body = "{\"ready\":false,\"reasons\":[\"a\",\"b\"],\"warnings\":[\"c\"]}";
+        assert_eq!(texts(body, "reasons"), ["a", "b"]);
+        assert_eq!(texts(body, "warnings"), ["c"]);
+        assert_eq!(texts("nonsense", "reasons"), [""; 0]);
     }
 }

@@ -14,7 +14,7 @@ import sys
 import threading
 
 # A library that the loader puts before the C library's own. While the file named in HARM_SLOW is there, sending a batch
-# takes 60 ms; while that of HARM_FULL is, every second call to send or receive one fails as without memory.
+# takes 60 ms; while that of HARM_FULL is, every second call to send one and every second to receive one fails as without memory.
 KERNEL = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -23,18 +23,18 @@ KERNEL = """
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-static __thread unsigned calls;
+static __thread unsigned sends, receives;
 static int is_there(const char *name) { return access(getenv(name), F_OK) == 0; }
-static int is_full(void) { return ++calls % 2 && is_there("HARM_FULL"); }
+static int is_full(unsigned *calls) { return ++*calls % 2 && is_there("HARM_FULL"); }
 int sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags) {
     int (*real)(int, struct mmsghdr *, unsigned, int) = dlsym(RTLD_NEXT, "sendmmsg");
     if (is_there("HARM_SLOW")) usleep(60000);
-    if (is_full()) { errno = ENOBUFS; return -1; }
+    if (is_full(&sends)) { errno = ENOBUFS; return -1; }
     return real(fd, v, n, flags);
 }
 int recvmmsg(int fd, struct mmsghdr *v, unsigned n, int flags, struct timespec *t) {
     int (*real)(int, struct mmsghdr *, unsigned, int, struct timespec *) = dlsym(RTLD_NEXT, "recvmmsg");
-    if (is_full()) { errno = ENOBUFS; return -1; }
+    if (is_full(&receives)) { errno = ENOBUFS; return -1; }
     return real(fd, v, n, flags, t);
 }
 """

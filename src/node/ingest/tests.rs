@@ -12,9 +12,14 @@ const LONG: Duration = Duration::from_secs(20);
 
 /// Runs the upstream side with a short patience until `reached` holds of why the relay is not ready.
 fn trouble_of(upstream: &str, token: &[u8], reached: impl Fn(&str) -> bool) -> String {
+    told_of(upstream, token, reached).0
+}
+
+/// The same, with the metrics at that moment.
+fn told_of(upstream: &str, token: &[u8], reached: impl Fn(&str) -> bool) -> (String, String) {
     let (shelf, status) = (Arc::new(Shelf::new(Vec::new())), Arc::new(RelayStatus::new(0, 0)));
     let intake = Intake::new(Arc::clone(&shelf), Arc::clone(&status));
-    let (_, _, metrics) = RelayMetrics::new(0);
+    let (all, _, metrics) = RelayMetrics::new(0);
     let (stop, stopped) = watch::channel(false);
     let mut ingest = Ingest::new(
         (vec![upstream.to_owned()], None),
@@ -43,7 +48,7 @@ fn trouble_of(upstream: &str, token: &[u8], reached: impl Fn(&str) -> bool) -> S
         };
         drop(stop);
         running.abort();
-        said
+        (said, all.render(&status, monotonic_us()))
     })
 }
 
@@ -129,4 +134,76 @@ fn faults_44_an_upstream_that_trickles_is_given_up() {
         "{said}"
     );
     assert!(begun.elapsed() >= Duration::from_millis(200));
+}
+
+/// How often attempts ended so, in a text of metrics.
+fn connects(metrics: &str, result: &str) -> u64 {
+    let series = format!("ackline_upstream_connects_total{{result=\"{result}\"}} ");
+    let value = metrics.lines().find_map(|line| line.strip_prefix(&series));
+    value.unwrap().parse().unwrap()
+}
+
+/// FAULTS 44: an origin whose process hangs still takes connections, in its kernel's backlog. Every attempt is counted
+/// as one that met silence, and the sentence says what it may be; so is one that is closed without a word.
+#[test]
+fn faults_44_an_origin_that_hangs_is_counted_and_named() {
+    let hung = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = hung.local_addr().unwrap();
+    let (said, metrics) = told_of(&addr.to_string(), b"", |said| said.contains("given up"));
+    assert!(
+        said.contains(&format!(
+            "the upstream {addr} completed no message for 0.2 s and is given up: does its process hang"
+        )),
+        "{said}"
+    );
+    assert!(connects(&metrics, "silent") >= 1, "{metrics}");
+    assert_eq!(connects(&metrics, "unanswered"), 0);
+
+    let closing = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = closing.local_addr().unwrap();
+    std::thread::spawn(move || while closing.accept().is_ok() {});
+    let (said, metrics) = told_of(&addr.to_string(), b"", |said| {
+        said.contains("before it said anything")
+    });
+    assert!(said.contains("upstream_ca_file"), "{said}");
+    assert!(connects(&metrics, "closed") >= 1, "{metrics}");
+}
+
+/// FAULTS 44: an origin that streamed and crashes was no silent one: nothing is said of TLS, and the attempt stays one
+/// that connected.
+#[test]
+fn faults_44_an_origin_that_crashes_is_not_taken_for_a_silent_one() {
+    use crate::node::origin::{OriginHandle, OriginSettings};
+    let origin = OriginHandle::start(OriginSettings::loopback(crate::node::tests::source())).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (addr, behind) = (listener.local_addr().unwrap(), origin.addr());
+    std::thread::spawn(move || {
+        let (mut relay, _) = listener.accept().unwrap();
+        let mut origin = std::net::TcpStream::connect(behind).unwrap();
+        let (mut up, mut to) = (relay.try_clone().unwrap(), origin.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut up, &mut to));
+        // Hello, a keyframe and many ticks; then it is gone in the middle of one.
+        let mut left = 60_000;
+        let mut bytes = [0; 4096];
+        while left > 0 {
+            let count = origin.read(&mut bytes).unwrap().min(left);
+            relay.write_all(&bytes[..count]).unwrap();
+            left -= count;
+        }
+        let _ = relay.shutdown(std::net::Shutdown::Both);
+        drop(listener);
+    });
+    let (said, metrics) = told_of(&addr.to_string(), b"", |said| {
+        said.contains("closed the connection")
+    });
+    assert!(
+        said.contains(&format!(
+            "the upstream {addr} closed the connection; it is tried again"
+        )),
+        "{said}"
+    );
+    assert_eq!(
+        (connects(&metrics, "connected"), connects(&metrics, "closed")),
+        (1, 0)
+    );
 }

@@ -108,6 +108,30 @@ fn ready_follows_the_first_keyframe_and_the_drain_but_not_the_upstream() {
     );
 }
 
+/// A relay without a free place is ready, since those it has play on, and warns of it; the places there are can be scraped.
+#[test]
+fn a_full_relay_is_ready_and_warns_of_it() {
+    let origin = origin();
+    let relay = RelayHandle::start(RelaySettings {
+        sessions_max: 1,
+        shards: 1,
+        ..RelaySettings::loopback(origin.addr())
+    })
+    .unwrap();
+    assert!(relay.wait_ready(LONG));
+    let admin = relay.admin_addr();
+    assert_eq!(json(admin, "GET", "/ready").1["warnings"], Value::Null);
+    let _watcher = Watcher::joined(relay.data_addr());
+    wait_metric(&relay, "ackline_clients", 1.0);
+    // Metrics and status are exported by the shard one after the other.
+    std::thread::sleep(Duration::from_millis(300));
+    let (status, body) = json(admin, "GET", "/ready");
+    assert_eq!((status, &body["ready"]), (200, &Value::Bool(true)), "{body}");
+    let warning = body["warnings"][0].as_str().unwrap();
+    assert!(warning.starts_with("all 1 places are taken"), "{body}");
+    assert_eq!(metric(&relay, "ackline_sessions_max"), 1.0);
+}
+
 /// Single sessions are told of in pages, over all shards, and found by id.
 #[test]
 fn sessions_come_in_pages_and_by_id() {

@@ -132,6 +132,21 @@ fn strangers_are_counted_and_disturb_nobody() {
         watcher.client.newest().map(|newest| newest.id) != newest
     });
     assert_eq!(metric(&relay, "ackline_sessions_opened_total"), 1.0);
+    // Made-up connection ids name shards that there are not: refused, and no shard is said to be slow.
+    for shard in 2..100 {
+        let mut datagram = vec![0x20; 60];
+        datagram[4] = shard;
+        stranger.send_to(&datagram, relay.data_addr()).unwrap();
+    }
+    wait_metric(
+        &relay,
+        "ackline_datagrams_refused_total{reason=\"unknown_connection\"}",
+        98.0,
+    );
+    assert_eq!(
+        metric(&relay, "ackline_datagrams_forwarded_total{result=\"dropped\"}"),
+        0.0
+    );
 }
 
 /// With `protocol_min` at the newest version clients of the one before are denied, and told which is spoken; others are served.

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::super::origin::{OriginHandle, OriginSettings};
 use super::super::relay::RelayHandle;
@@ -14,6 +14,7 @@ use super::watcher::Watcher;
 use super::{LONG, metric, origin, relay, source, wait_metric};
 use crate::client::inbox::ClientEvent;
 use crate::limits::{EPOCH_MAX, UPSTREAM_CONNECT_US};
+use crate::net::clock::monotonic_us;
 use crate::net::files::raise_open_files;
 use crate::origin::publisher::Publisher;
 use crate::state::record::Record;
@@ -66,6 +67,63 @@ fn ops2_a_client_outlives_its_origin() {
     assert_eq!(metric(&relay, "ackline_upstream_connected"), 1.0);
     assert!(metric(&relay, "ackline_upstream_lag_seconds") < 5.0);
     drop(second);
+}
+
+/// FAULTS 43: while the origin is away a tick is repeated once a second. Of who joins between two, and of what strangers are
+/// answered then, the age of that tick is no delay of the relay's: it is as fast as ever, and no alert is due.
+#[test]
+fn faults_43_who_joins_while_the_origin_is_away_is_no_delay() {
+    let first = origin();
+    let settings = RelaySettings {
+        shards: 1,
+        ..RelaySettings::loopback(first.addr())
+    };
+    let relay = RelayHandle::start(settings).unwrap();
+    assert!(relay.wait_ready(LONG));
+    // A place that a session had, and that is free again when ticks come.
+    let mut guest = Watcher::joined(relay.data_addr());
+    guest.client.leave(monotonic_us());
+    while relay.usage().sessions > 0 {
+        guest.turn();
+    }
+    let begun = Instant::now();
+    first.stop(false);
+    let holds = || metric(&relay, "ackline_upstream_holds_total");
+    wait_metric(&relay, "ackline_upstream_connected", 0.0);
+    // In the first second it is repeated more often.
+    while metric(&relay, "ackline_upstream_lag_seconds") < 1.2 {
+        assert!(begun.elapsed() < LONG);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let delays = || ["sum", "count"].map(|of| metric(&relay, &format!("ackline_relay_delay_seconds_{of}")));
+    wait_metric(&relay, "ackline_upstream_holds_total", holds() + 1.0);
+    let before = delays();
+    std::thread::sleep(Duration::from_millis(400));
+    // Others ask at the same time, so that answers wait to be sent when the guest takes its place.
+    let (mut asked, data) = (Vec::new(), relay.data_addr());
+    assert!(
+        Watcher::new(data)
+            .client
+            .poll_transmit(monotonic_us(), &mut asked)
+    );
+    let over = Arc::new(AtomicBool::new(false));
+    let others = std::thread::spawn({
+        let over = Arc::clone(&over);
+        move || {
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            while !over.load(Ordering::Relaxed) {
+                socket.send_to(&asked, data).unwrap();
+            }
+        }
+    });
+    let _guest = Watcher::joined(data);
+    over.store(true, Ordering::Relaxed);
+    others.join().unwrap();
+    wait_metric(&relay, "ackline_snapshots_sent_total", 1.0);
+    std::thread::sleep(Duration::from_millis(150));
+    let [sum, count] = delays();
+    let mean_s = (sum - before[0]) / (count - before[1]).max(1.0);
+    assert!(mean_s < 0.1, "{mean_s} s of delay, of a tick that lay ready");
 }
 
 /// THREATS 86: an origin of another version is refused and asked again, for ever; the relay is not ready.

@@ -70,6 +70,11 @@ impl Shard {
         let mut reader = ByteReader::new(datagram.get(1..).unwrap_or_default());
         let connection = reader.u64().map_err(|_| DatagramRefusal::Size)?;
         let shard = Shard::of_connection(connection);
+        let shards = self.settings.limits.shards;
+        if shards > 0 && usize::from(shard) >= shards {
+            // An invented id: no queue between shards is behind it.
+            return Err(DatagramRefusal::UnknownConnection);
+        }
         if shard != self.settings.index {
             return Ok(Route::Elsewhere(shard));
         }

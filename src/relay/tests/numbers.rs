@@ -102,11 +102,17 @@ fn threats_29_connection_ids_name_one_session() {
         }
         assert!(rig.has(resident.connection));
     }
-    let mut rig = Rig::new(3, Tick(1));
+    let mut rig = Rig::with(3, Tick(1), |settings| settings.limits.shards = 8);
     let mut peer = Peer::join(&mut rig, 4_000);
     let mut elsewhere = peer.up(vec![0]);
     elsewhere[4] = 7;
     assert_eq!(rig.hear(path(1), &elsewhere).0, Receipt::Elsewhere(7));
+    // Of a shard that there is not: nobody's, and no failure between shards.
+    elsewhere[4] = 8;
+    let refused = Receipt::Refused(DatagramRefusal::UnknownConnection);
+    assert_eq!(rig.hear(path(1), &elsewhere).0, refused);
+    let counted = rig.shard.counters().datagrams_refused[DatagramRefusal::UnknownConnection as usize];
+    assert_eq!(counted, 1);
 }
 
 /// THREATS 60, 61: ids go on across new streams and new session epochs, and wrap in the middle; epochs and generations
