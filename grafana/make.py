@@ -244,8 +244,7 @@ FLEET = ("fleet", "Fleet", "Which relays run, how many clients they serve, and i
               "Never red by itself: the next panel says how many of its places that is.", CALM, w=6),
         lines("Places taken by relay", "percentunit",
               [("sum by (instance) (ackline_clients{@}) / sum by (instance) (ackline_sessions_max{@})", "{{instance}}")],
-              "Share of sessions_max that is taken. A relay's shards have equal shares, and players are spread by chance, so one "
-              "shard is full somewhat before all are.",
+              "Share of sessions_max that is taken, of all shards together.",
               "Add relays or send new players elsewhere before it is full. Runbook: AcklineNearlyFull, AcklineFull.",
               rising(0.7, 0.85), min=0, w=6),
         lines("Sessions opened", "cps", [(rate("ackline_sessions_opened_total", "instance"), "{{instance}}")],
