@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::delta::encode;
 use crate::limits::{BODY_MAX, PARTS_MAX, PARTS_PER_TICK};
 use crate::sequence::Tick;
 use crate::state::slots::{Slot, SlotSet};
@@ -260,6 +261,17 @@ impl ContentsBuilder {
     }
 }
 
+/// Bytes of a part while it is written: an entry more than fits, and the writer's head-room.
+const PLACE: usize = BODY_MAX + (encode::ENTRY_BITS_MAX + encode::GAP_BITS_MAX) as usize / 8 + 16;
+
+/// Where a part is written that begins at `start`.
+fn place(bytes: &mut Vec<u8>, start: usize) -> &mut [u8] {
+    if bytes.len() < start + PLACE {
+        bytes.resize(start + PLACE, 0);
+    }
+    bytes.get_mut(start..).unwrap_or_default()
+}
+
 /// Where the parts end that hold all entries of a plan in slot order, and how many they are; `None` where they are too many, or
 /// take more than `bytes` of datagrams.
 fn split(
@@ -301,6 +313,8 @@ pub struct BodyPart {
 #[derive(Debug, Default)]
 pub struct Bodies {
     bytes: Vec<u8>,
+    /// Bytes of the parts.
+    end: usize,
     parts: Vec<BodyPart>,
     contents: Arc<Contents>,
     records: usize,
@@ -350,7 +364,7 @@ impl Bodies {
     /// where the order falls a new part begins. What does not fit is left out and the snapshot is then not
     /// exhaustive. With no entry there is one empty part: time moves on (SPEC DEC8).
     pub fn pack(&mut self, plan: &Planned, segments: &mut SegmentCache, spare: &mut Spare) {
-        self.bytes.clear();
+        self.end = 0;
         self.parts.clear();
         self.records = 0;
         let recycled = self.recycled(spare);
@@ -466,7 +480,7 @@ impl Bodies {
     }
 
     fn begin_view(&mut self, closes: Closes, spare: &mut Spare) -> Contents {
-        self.bytes.clear();
+        self.end = 0;
         self.parts.clear();
         self.records = 0;
         let recycled = self.recycled(spare);
@@ -505,19 +519,17 @@ impl Bodies {
         listed: bool,
         view: &mut ViewContents,
     ) -> bool {
-        let start = self.bytes.len();
-        self.bytes.resize(start + BODY_MAX + 8, 0);
-        let mut writer = BitWriter::new(self.bytes.get_mut(start..).unwrap_or_default());
+        debug_assert!(room <= BODY_MAX * 8);
+        let (start, gaps) = (self.end, segments.gaps().clone());
+        let mut writer = BitWriter::new(place(&mut self.bytes, start));
         let mut previous = None;
         for entry in entries {
-            let gap_bits = segments.gaps().bits(previous, entry.slot) as usize;
-            let bits = gap_bits + segments.segment(entry, plan).bits;
-            if writer.bits() + bits > room {
-                return false;
-            }
-            segments.gaps().put(previous, entry.slot, &mut writer);
+            gaps.put(previous, entry.slot, &mut writer);
             let segment = segments.segment(entry, plan);
             writer.put_bits(segment.bytes, segment.bits);
+            if writer.bits() > room {
+                return false;
+            }
             previous = Some(entry.slot);
             // That somebody moves is no record: the table keeps what the base has.
             if listed && entry.how != How::Awake {
@@ -526,7 +538,7 @@ impl Bodies {
             }
         }
         let length = writer.finish();
-        self.bytes.truncate(start + length);
+        self.end = start + length;
         self.parts.push(BodyPart {
             start,
             length,
@@ -546,29 +558,27 @@ impl Bodies {
         segments: &mut SegmentCache,
         builder: &mut ContentsBuilder,
     ) -> usize {
-        let start = self.bytes.len();
-        self.bytes.resize(start + BODY_MAX + 8, 0);
-        let mut writer = BitWriter::new(self.bytes.get_mut(start..).unwrap_or_default());
+        let (start, gaps) = (self.end, segments.gaps().clone());
+        let mut writer = BitWriter::new(place(&mut self.bytes, start));
         let mut previous = None;
         let mut taken = 0;
         for entry in entries {
             if previous.is_some_and(|previous| entry.slot <= previous) {
                 break;
             }
-            let gap_bits = segments.gaps().bits(previous, entry.slot) as usize;
-            let bits = gap_bits + segments.segment(entry, plan).bits;
+            let segment = segments.segment(entry, plan);
+            let bits = gaps.bits(previous, entry.slot) as usize + segment.bits;
             if writer.bits() + bits > BODY_MAX * 8 {
                 break;
             }
-            segments.gaps().put(previous, entry.slot, &mut writer);
-            let segment = segments.segment(entry, plan);
+            gaps.put(previous, entry.slot, &mut writer);
             writer.put_bits(segment.bytes, segment.bits);
             builder.push(entry.slot, entry.is_removal());
             previous = Some(entry.slot);
             taken += 1;
         }
         let length = writer.finish();
-        self.bytes.truncate(start + length);
+        self.end = start + length;
         builder.end_part();
         self.parts.push(BodyPart {
             start,

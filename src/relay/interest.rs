@@ -81,6 +81,19 @@ pub struct Interest {
     updated: Option<(u32, Tick)>,
     /// When the stamps were kept young last.
     kept: Option<Tick>,
+    /// What the members were found by last, in a view that reaches everywhere; `None` when they must be found anew.
+    found: Option<Finding>,
+    /// A snapshot left something out since the last one that did not.
+    partly: bool,
+}
+
+/// What the members of a view that reaches everywhere follow from: the same finding finds the same members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Finding {
+    stream_epoch: u32,
+    /// [`Frame::regrouped`].
+    regrouped: Tick,
+    owner_slot: Option<Slot>,
 }
 
 /// Ticks after which stamps are kept young again.
@@ -160,6 +173,7 @@ impl Interest {
             (self.owner_slot, self.owner_before, self.sought) = (None, None, false);
         }
         self.view = view.unwrap_or(self.view);
+        self.found = None;
         if !matches!(self.view.scope, Scope::Camera(_)) {
             // Where a camera was long ago is no place to look at when there is one again.
             self.camera = None;
@@ -211,6 +225,17 @@ impl Interest {
     pub fn sent_age(&self, member: &Member, now: Tick) -> u16 {
         let all = self.all_sent.map_or(LONG_AGO, |sent| sent.age(now));
         member.sent.age(now).min(all)
+    }
+
+    /// The same of whoever is at a slot, without a look at the member where nobody was left out.
+    #[must_use]
+    pub fn sent_age_at(&self, slot: Slot, now: Tick) -> u16 {
+        match (self.all_sent, self.partly) {
+            (Some(sent), false) => sent.age(now),
+            _ => self
+                .member(slot)
+                .map_or(LONG_AGO, |member| self.sent_age(member, now)),
+        }
     }
 
     /// Ticks since a record of the session's own entity was sent, at most, and whether one was after `known`.
@@ -271,6 +296,15 @@ impl Interest {
         let last = self.updated.replace((frame.stream_epoch, frame.tick));
         self.keep_young(frame.tick);
         self.find_owner(frame, arena, last.map(|(_, tick)| tick));
+        let finding = self.view.scope.range().is_none().then_some(Finding {
+            stream_epoch: frame.stream_epoch,
+            regrouped: frame.regrouped(),
+            owner_slot: self.owner_slot,
+        });
+        if finding.is_some() && self.found == finding {
+            return;
+        }
+        self.found = finding;
         self.find(frame, scratch);
         let end = End {
             frame,
@@ -288,7 +322,7 @@ impl Interest {
         self.set.clear();
         self.left.clear();
         self.recent.clear();
-        (self.all_sent, self.kept) = (None, None);
+        (self.all_sent, self.kept, self.found, self.partly) = (None, None, None, false);
     }
 
     /// Keeps the stamps within their reach, and forgets who came before all baselines.
@@ -464,6 +498,7 @@ impl Interest {
     /// Records of these slots, which rise but for where a part begins, were sent at `now` by a snapshot that left something
     /// out.
     pub fn note_sent(&mut self, slots: impl Iterator<Item = Slot>, now: Tick) {
+        self.partly = true;
         let mut from = 0;
         let mut previous = None;
         for slot in slots {
@@ -484,7 +519,7 @@ impl Interest {
 
     /// A snapshot of `now` was sent that left nothing out; `own` when a record of its own entity was in it.
     pub fn note_all_sent(&mut self, now: Tick, own: bool) {
-        self.all_sent = Some(Stamp::of(now));
+        (self.all_sent, self.partly) = (Some(Stamp::of(now)), false);
         if own && let Some(member) = self.owner_slot.and_then(|slot| self.member_mut(slot)) {
             member.sent = Stamp::of(now);
         }

@@ -173,10 +173,8 @@ fn reason_to_wait(session: &Session, frame: &Frame, turn: Turn, now_us: u64) -> 
 /// Observes how old what the client had of those who were sent had become.
 fn sample(interest: &Interest, said: impl Iterator<Item = Slot>, frame: &Frame, counters: &mut Counters) {
     for slot in said {
-        let age = interest
-            .member(slot)
-            .map(|member| interest.sent_age(member, frame.tick));
-        if let (Some(age), Some(record)) = (age.filter(|age| *age < LONG_AGO), frame.record(slot)) {
+        let age = interest.sent_age_at(slot, frame.tick);
+        if let (true, Some(record)) = (age < LONG_AGO, frame.record(slot)) {
             let us = u64::from(age) * u64::from(frame.schema.tick_period_us);
             counters.staleness_us[usize::from(record.tier.min(TIER_MAX))].observe(us);
         }

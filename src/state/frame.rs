@@ -84,6 +84,7 @@ pub struct Frame {
     pub directives: Arc<[Directive]>,
     pub(super) chunks: Vec<Arc<Chunk>>,
     pub(super) alive: Arc<SlotSet>,
+    pub(super) regrouped: Tick,
     pub(super) live: usize,
     pub(super) dirty: SlotSet,
     pub(super) digest: Digest,
@@ -170,6 +171,13 @@ impl Frame {
     #[must_use]
     pub fn alive(&self) -> &SlotSet {
         &self.alive
+    }
+
+    /// When somebody last came, went or got other tags. Of two frames of a stream that say the same, the same live with the same
+    /// tags; only whether they say the same means anything.
+    #[must_use]
+    pub fn regrouped(&self) -> Tick {
+        self.regrouped
     }
 
     /// Number of living entities.

@@ -63,6 +63,7 @@ impl World {
         }
         self.graves.push_back((slot, entity, self.tick));
         Arc::make_mut(&mut self.alive).remove(slot);
+        self.regrouped = self.tick;
         self.awake.remove(slot);
         self.live -= 1;
         Ok(())
@@ -137,6 +138,7 @@ impl World {
         self.by_id.insert(entity.id, (entity.generation, slot));
         self.set_place(slot, Place::Live(Record::born(entity, class, at_us)));
         Arc::make_mut(&mut self.alive).insert(slot);
+        self.regrouped = self.tick;
         self.live += 1;
         Ok(())
     }
@@ -272,6 +274,7 @@ impl World {
         let chunk = self.chunks.get_mut(index / CHUNK_SLOTS).map(Arc::make_mut);
         if let Some(place) = chunk.and_then(|chunk| chunk.tags.get_mut(index % CHUNK_SLOTS)) {
             *place = tags;
+            self.regrouped = self.tick;
         }
     }
 
