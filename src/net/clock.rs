@@ -98,7 +98,7 @@ mod tests {
     }
 
     /// FAULTS 90: wall time is read in three places: for the epoch of the origin that comes with this program, for the stamp of a
-    /// last line of the log, and here for when tokens end, which the gate, the minter, `token show` and the attacks with tokens ask. So a wall clock that jumps moves no timer, session or snapshot.
+    /// last line of the log, and here for when tokens end, which the gate, the minter, `token show` and the attacks with tokens ask, and `top`, for how long a relay is up. So a wall clock that jumps moves no timer, session or snapshot.
     #[test]
     fn faults_90_wall_time_makes_epochs_and_nothing_else() {
         let mut directories = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
@@ -137,6 +137,7 @@ mod tests {
                 &[
                     "bench/attack/tokens.rs",
                     "cli/token.rs",
+                    "cli/top.rs",
                     "node/minter.rs",
                     "node/relay.rs"
                 ]
