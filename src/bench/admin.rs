@@ -87,7 +87,12 @@ impl Admin {
         let status = head.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5));
         let status = status.and_then(|digits| digits.parse().ok());
         Ok(Answer {
-            status: status.with_context(|| format!("{:?} is no answer of HTTP", head.lines().next()))?,
+            status: status.with_context(|| {
+                format!(
+                    "{:?} is no answer of HTTP",
+                    head.lines().next().unwrap_or_default()
+                )
+            })?,
             body: body.to_owned(),
         })
     }

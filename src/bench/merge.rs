@@ -46,6 +46,26 @@ pub fn merge(reports: &[Report]) -> Result<Report, &'static str> {
     Ok(sum)
 }
 
+/// What tells that the reports are hardly of one run, in one sentence: other versions, or other rates (measured, so a tenth
+/// apart). `None` where nothing does.
+#[must_use]
+pub fn differences(reports: &[Report]) -> Option<String> {
+    let versions: BTreeSet<&str> = reports.iter().map(|report| report.version.as_str()).collect();
+    let rates = || reports.iter().filter_map(|report| report.origin.hz);
+    let (slowest, fastest) = (rates().fold(f64::MAX, f64::min), rates().fold(0.0, f64::max));
+    let mut said = Vec::new();
+    if versions.len() > 1 {
+        said.push(format!(
+            "of versions {}",
+            versions.into_iter().collect::<Vec<_>>().join(" and ")
+        ));
+    }
+    if fastest > slowest * 1.1 {
+        said.push(format!("of streams of {slowest:.1} to {fastest:.1} Hz"));
+    }
+    (!said.is_empty()).then(|| format!("the reports are {}: were they one run?", said.join(", and ")))
+}
+
 /// What a report says of the relay's side.
 struct RelaySide {
     target: String,
@@ -303,6 +323,24 @@ mod tests {
         report.fallbacks = Some(Reasons::from([("requested".to_owned(), packets)]));
         report.derive(&set);
         report
+    }
+
+    /// Reports of other builds, or of another stream, are told of.
+    #[test]
+    fn reports_that_are_hardly_of_one_run_are_told_of() {
+        let mut reports = [report("a", 1, 1), report("a", 2, 1)];
+        (reports[0].origin.hz, reports[1].origin.hz) = (Some(59.9), Some(60.2));
+        assert_eq!(differences(&reports), None);
+        reports[1].origin.hz = Some(20.0);
+        reports[1].version = "9.9".to_owned();
+        assert_eq!(
+            differences(&reports).unwrap_or_default(),
+            format!(
+                "the reports are of versions {} and 9.9, of streams of 20.0 to 59.9 Hz: were they one run?",
+                reports[0].version
+            )
+            .replace("  ", " ")
+        );
     }
 
     #[test]

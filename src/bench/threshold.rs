@@ -73,6 +73,14 @@ pub enum ThresholdError {
         /// The figure.
         name: String,
     },
+    /// A share, of a time.
+    #[error("threshold '{text}': {name} is a time, so its bound takes ms, s, us or no unit, not %")]
+    Percent {
+        /// The threshold.
+        text: String,
+        /// The figure.
+        name: String,
+    },
     /// No figure has this name.
     #[error(
         "threshold '{text}': the report has no figure '{name}'{}; ackline bench --help lists them all",
@@ -130,6 +138,13 @@ impl FromStr for Threshold {
         let (number, scale, is_time) = unit.map_or((bound, 1.0, false), |(unit, scale, is_time)| {
             (bound.strip_suffix(unit).unwrap_or(bound), *scale, *is_time)
         });
+        // A share of a time means nothing.
+        if leaf.is_ms && unit.is_some() && !is_time {
+            return Err(ThresholdError::Percent {
+                text: text.to_owned(),
+                name: name.to_owned(),
+            });
+        }
         if is_time && !leaf.is_ms {
             return Err(ThresholdError::Unit {
                 text: text.to_owned(),
@@ -396,6 +411,10 @@ mod tests {
     fn a_threshold_that_means_nothing_is_refused_in_words() {
         for (text, words) in [
             ("latency_p99", "write a figure"),
+            (
+                "latency_p99<5%",
+                "latency_p99 is a time, so its bound takes ms, s, us or no unit",
+            ),
             (
                 "latency_p98<20ms",
                 "no figure 'latency_p98', did you mean one of latency_p99, latency_p50, latency_p999; ackline bench --help lists",

@@ -12,7 +12,7 @@ use super::origin::SourceArgs;
 use super::{Outcome, UsageError};
 use crate::bench::admin::Admin;
 use crate::bench::attack;
-use crate::bench::merge::merge;
+use crate::bench::merge::{differences, merge};
 use crate::bench::page::page;
 use crate::bench::report::Report;
 use crate::bench::run::{self, Glance, Plan, Target};
@@ -124,7 +124,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             truth_token: target.truth_token.unwrap_or_default(),
         },
     };
-    check_files(load.report.as_deref(), load.page.as_deref())?;
+    check_files(load.report.as_deref(), load.page.as_deref(), load.plot.as_deref())?;
     match &target {
         Target::Remote { truth: None, .. } => complain!(
             "no --truth: packets, latencies and sessions are measured, but what clients see is not compared with the origin"
@@ -181,7 +181,12 @@ fn is_output(file: &Path) -> bool {
 }
 
 /// Refuses a report or page that could not be written, before the run rather than after it.
-pub(super) fn check_files(report: Option<&Path>, page: Option<&Path>) -> Result<(), UsageError> {
+pub(super) fn check_files(
+    report: Option<&Path>,
+    page: Option<&Path>,
+    plot: Option<&Path>,
+) -> Result<(), UsageError> {
+    plot.map_or(Ok(()), |file| writable("--plot", file))?;
     if let Some(file) = report.filter(|file| !is_output(file)) {
         writable("--report", file)?;
     }
@@ -364,7 +369,10 @@ fn read_reports(files: &[PathBuf]) -> Result<Vec<Report>, UsageError> {
 
 fn run_merge(args: &Merge) -> anyhow::Result<Outcome> {
     let reports = read_reports(&args.reports)?;
-    check_files(args.report.as_deref(), args.page.as_deref())?;
+    check_files(args.report.as_deref(), args.page.as_deref(), None)?;
+    if let Some(sentence) = differences(&reports) {
+        complain!("{sentence}");
+    }
     let sum = merge(&reports).map_err(|error| UsageError(error.to_owned()))?;
     // The sum goes to standard output where no file is named for it, nobody asked for a page instead, and no person would have to
     // look for the summary after a hundred screens of it.

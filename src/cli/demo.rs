@@ -51,7 +51,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         (down, up) = (shown, shown);
     }
     let target = local(source, load.seed)?;
-    check_files(load.report.as_deref(), load.page.as_deref())?;
+    check_files(load.report.as_deref(), load.page.as_deref(), load.plot.as_deref())?;
     let report = follow(&load, &Plan::of(&load, target, down, up))?;
     conclude(&report, load.report.as_deref(), load.page.as_deref())
 }

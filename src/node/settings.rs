@@ -390,6 +390,16 @@ impl RelaySettings {
                 fault: format!("upstream {name:?} {fault}: give for example origin.example:7700"),
             })?;
         }
+        let again =
+            |(at, name): &(usize, &String)| self.upstream.iter().take(*at).any(|before| before == *name);
+        if let Some((_, name)) = self.upstream.iter().enumerate().find(again) {
+            return Err(OutOfBounds {
+                key: "upstream",
+                fault: format!(
+                    "upstream {name:?} stands there twice: each is tried in its turn, so once is enough"
+                ),
+            });
+        }
         logging::parse(&self.log).map_err(|fault| OutOfBounds {
             key: "log",
             fault: format!("log {:?}: {fault}", self.log),

@@ -54,6 +54,11 @@ impl Reading {
     pub fn take(admin: &Admin, at_us: u64, wall_s: u64) -> anyhow::Result<Reading> {
         let ready = admin.get("/ready")?;
         let samples = Samples::parse(&body(admin, "/metrics")?);
+        // Any server of the web answers something.
+        anyhow::ensure!(
+            samples.sum("ackline_build_info").is_some(),
+            "what answers there is no relay: its /metrics has no ackline_build_info"
+        );
         let mut reading = Reading {
             at_us,
             wall_s,
@@ -112,14 +117,19 @@ fn texts(body: &str, key: &str) -> Vec<String> {
     let reasons = value[key].as_array().map_or(&[][..], Vec::as_slice);
     reasons
         .iter()
-        .filter_map(|reason| reason.as_str().map(str::to_owned))
+        .filter_map(|reason| reason.as_str().map(printable))
         .collect()
+}
+
+/// A text of somebody else's on one line of a terminal: what would move its cursor, or paint, is left out.
+fn printable(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).collect()
 }
 
 fn session(value: &Value) -> SessionLine {
     let number = |key: &str| value[key].as_u64();
     SessionLine {
-        connection: value["connection"].as_str().unwrap_or_default().to_owned(),
+        connection: printable(value["connection"].as_str().unwrap_or_default()),
         shard: number("shard").unwrap_or(0),
         age_s: value["age_s"].as_f64().unwrap_or(0.0),
         silent_ms: number("silent_ms").unwrap_or(0),
@@ -165,5 +175,9 @@ mod tests {
         assert_eq!(texts(body, "reasons"), ["a", "b"]);
         assert_eq!(texts(body, "warnings"), ["c"]);
         assert_eq!(texts("nonsense", "reasons"), [""; 0]);
+        let escapes = json!({ "reasons": ["a\u{1b}[2Jb\nc"] }).to_string();
+        assert_eq!(texts(&escapes, "reasons"), ["a[2Jbc"]);
+        let line = session(&json!({ "connection": "\u{1b}[2J7" }));
+        assert_eq!(line.connection, "[2J7");
     }
 }

@@ -1,5 +1,6 @@
 //! Who is let in, and what strangers and clients may make a relay do: bounds, defaults, checks, the keys of tokens.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -164,6 +165,37 @@ impl RelaySettings {
             "addresses in public_addresses",
             self.public_addresses.len(),
             0..=PUBLIC_ADDRESSES_MAX,
-        )
+        )?;
+        for address in &self.public_addresses {
+            if !is_reachable(*address) {
+                return Err(OutOfBounds {
+                    key: "public_addresses",
+                    fault: format!(
+                        "public_addresses: nobody can send to {address}: give an address of one host, and its port"
+                    ),
+                });
+            }
+        }
+        for (key, address) in [("listen", self.listen), ("admin", self.admin)] {
+            if is_of_many(address.ip()) {
+                return Err(OutOfBounds {
+                    key,
+                    fault: format!(
+                        "{key} is {address}, which is no address of this host: give one, or 0.0.0.0 for all"
+                    ),
+                });
+            }
+        }
+        Ok(())
     }
+}
+
+/// One host's address and a port.
+fn is_reachable(address: SocketAddr) -> bool {
+    !address.ip().is_unspecified() && !is_of_many(address.ip()) && address.port() > 0
+}
+
+/// Multicast or broadcast.
+fn is_of_many(ip: IpAddr) -> bool {
+    ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST)
 }

@@ -122,6 +122,26 @@ fn a_bad_file_is_refused_with_line_key_and_bound() {
             &["line 1: log: invalid type: map: give a level"],
         ),
         (
+            "listen = \"239.1.2.3:7777\"\n",
+            &["line 1: listen is 239.1.2.3:7777, which is no address of this host"],
+        ),
+        (
+            "admin = \"255.255.255.255:8000\"\n",
+            &["line 1: admin is 255.255.255.255:8000"],
+        ),
+        (
+            "public_addresses = \"0.0.0.0:5\"\n",
+            &["line 1: public_addresses: nobody can send to 0.0.0.0:5"],
+        ),
+        (
+            "public_addresses = \"203.0.113.7:0\"\n",
+            &["nobody can send to 203.0.113.7:0"],
+        ),
+        (
+            "upstream = \"a:1,b:1,a:1\"\n",
+            &["line 1: upstream \"a:1\" stands there twice"],
+        ),
+        (
             "drain_deadline_s = 5\ndrain_spread_s = 5\n",
             &[
                 "line 2: drain_spread_s is 5, not below drain_deadline_s 5",
