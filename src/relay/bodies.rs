@@ -67,10 +67,11 @@ impl Everyone {
     /// The tick of a slot's record in the table of `tick`.
     #[must_use]
     pub fn known(&self, slot: Slot, tick: Tick) -> Option<Tick> {
-        self.slots.contains(slot).then(|| match self.own {
+        let of_slot = match self.own {
             Some((own, known)) if own == slot => known,
             _ => tick,
-        })
+        };
+        self.slots.contains(slot).then_some(of_slot)
     }
 
     /// Everybody by rising slot, with the tick of its record in the table of `tick`.
@@ -121,7 +122,7 @@ impl InView<'_> {
     /// A set takes no more than about twice what a list of the members would.
     fn is_worth_a_set(&self) -> bool {
         let listed = self.members * size_of::<(Slot, u16)>();
-        self.slots.words().len() * size_of::<u64>() <= 2 * listed + 128
+        size_of_val(self.slots.words()) <= 2 * listed + 128
     }
 }
 
@@ -409,16 +410,16 @@ impl Bodies {
     }
 
     /// Packs all entries of a view's plan into as few parts as hold them in slot order, where these take at most `bytes` of
-    /// datagrams; false, and nothing, where they take more. `turn` turns the order of the parts.
+    /// datagrams; false, and nothing, where they take more. The order of the parts turns with the ticks.
     pub fn pack_in_parts(
         &mut self,
         plan: &Planned,
         segments: &mut SegmentCache,
         in_view: InView<'_>,
         bytes: usize,
-        turn: usize,
         spare: &mut Spare,
     ) -> bool {
+        let turn = plan.turn();
         let mut ends = [0; PARTS_PER_TICK];
         let Some(parts) = split(plan, segments, bytes, &mut ends) else {
             return false;
@@ -440,7 +441,7 @@ impl Bodies {
         true
     }
 
-    /// Packs the portions of one view, each into a part. `turn` turns the order of the parts, so that one that is always
+    /// Packs the portions of one view, each into a part. The order of the parts turns with the ticks, so that one that is always
     /// lost starves nobody (SPEC TAB8).
     pub fn pack_portions(
         &mut self,
@@ -448,10 +449,10 @@ impl Bodies {
         plan: &Planned,
         segments: &mut SegmentCache,
         in_view: InView<'_>,
-        turn: usize,
         exhaustive: bool,
         spare: &mut Spare,
     ) {
+        let turn = plan.turn();
         let mut contents = self.begin_view(in_view.closes, spare);
         for step in 0..portions.len() {
             let portion = &portions[(step + turn) % portions.len()];

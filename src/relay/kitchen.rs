@@ -216,8 +216,7 @@ impl Kitchen {
         if private.pack_all(plan, segments, in_view, Choice::first_room(bytes), spare) {
             return Some(ViewDish { exhaustive: true });
         }
-        let turn = frame.tick.0 as usize;
-        if private.pack_in_parts(plan, segments, in_view, bytes, turn, spare) {
+        if private.pack_in_parts(plan, segments, in_view, bytes, spare) {
             return Some(ViewDish { exhaustive: true });
         }
         view.reason(plan, interest);
@@ -226,15 +225,7 @@ impl Kitchen {
             in_view.closes = Closes::No;
         }
         let exhaustive = choice.left_out() == 0;
-        private.pack_portions(
-            choice.portions(),
-            plan,
-            segments,
-            in_view,
-            turn,
-            exhaustive,
-            spare,
-        );
+        private.pack_portions(choice.portions(), plan, segments, in_view, exhaustive, spare);
         counters.records_omitted += choice.left_out() as u64;
         Some(ViewDish { exhaustive })
     }

@@ -211,6 +211,12 @@ impl Planned {
         self.frame.as_ref()
     }
 
+    /// A number that is another one at each tick.
+    #[must_use]
+    pub fn turn(&self) -> usize {
+        self.frame.as_ref().map_or(0, |frame| frame.tick.0 as usize)
+    }
+
     /// The record an entry is differenced from.
     #[must_use]
     pub fn base_record(&self, entry: &PlannedEntry) -> Option<&Record> {
