@@ -248,13 +248,13 @@ pub const CATALOGUE: &[Entry] = &[
         "ackline_encode_seconds",
         WORK_BOUNDS_NS,
         NANOS,
-        "Seconds of work to encode one datagram, its share of the tick's common work included.",
+        "Seconds of work to encode one datagram, its share of the tick's common work included; of one snapshot in four.",
     ),
     histogram(
         "ackline_seal_seconds",
         WORK_BOUNDS_NS,
         NANOS,
-        "Seconds to seal one datagram.",
+        "Seconds to seal one datagram; of one snapshot in four.",
     ),
     histogram(
         "ackline_send_seconds",
