@@ -10,10 +10,11 @@ use crate::state::entity::Entity;
 use crate::state::slots::Slot;
 
 use super::arena::Arena;
-use super::bodies::{Bodies, Closes, InView};
+use super::bodies::Bodies;
 use super::budget::Budget;
 use super::changes::Changes;
 use super::choice::Choice;
+use super::contents::{Closes, InView};
 use super::counters::Counters;
 use super::interest::{Interest, Scratch};
 use super::plan::{How, Planned, ViewPlan};

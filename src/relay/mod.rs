@@ -16,6 +16,7 @@ pub mod changes;
 pub mod choice;
 pub mod claims;
 pub mod compose;
+pub mod contents;
 pub mod counters;
 pub mod egress;
 pub mod entropy;

@@ -13,8 +13,9 @@ use crate::window::send::Candidate;
 use crate::wire::snapshot::{Held, SnapshotHeader};
 
 use super::arena::Arena;
-use super::bodies::{Bodies, Contents, full_mask};
+use super::bodies::Bodies;
 use super::compose::{Blocks, Outer, compose};
+use super::contents::{Contents, full_mask};
 use super::counters::{Counters, Withheld};
 use super::interest::Interest;
 use super::kitchen::{Dish, Kitchen};

@@ -25,9 +25,9 @@ use crate::wire::stream::{StreamFull, StreamSender};
 use crate::wire::version::Agreed;
 
 use super::arena::Arena;
-use super::bodies::Contents;
 use super::budget::{Budget, Purse};
 use super::claims::Claims;
+use super::contents::Contents;
 use super::counters::Counters;
 use super::gate::Admitted;
 use super::inputs::Inputs;

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::bodies::Contents;
+use super::contents::Contents;
 use super::table::Table;
 
 /// Most records kept of either kind: what all sessions of a shard let go in a tick or two.
