@@ -32,7 +32,7 @@ pub fn merge(reports: &[Report]) -> Result<Report, &'static str> {
         }
     }
     let targets: BTreeSet<&str> = reports.iter().map(|report| report.target.as_str()).collect();
-    let target = targets.into_iter().collect::<Vec<_>>().join(" ");
+    let target = targets.into_iter().collect::<Vec<_>>().join(", ");
     if let Some(all) = relays.into_iter().reduce(RelaySide::plus) {
         sum.relay = all.relay;
         sum.window.withheld_ticks = all.withheld_ticks;

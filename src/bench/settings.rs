@@ -219,8 +219,8 @@ pub struct LoadFlags {
     /// Threads that run clients [default: one for each 500 clients, at most one for each core]
     #[arg(long, value_name = "N", value_parser = whole(THREADS))]
     pub threads: Option<usize>,
-    /// What clients see, set by the origin: whole, radius[:ENTER,LEAVE] around their own entity,
-    /// spectator[:ENTER,LEAVE] around a camera that each moves, in metres [default: whole]
+    /// What clients see, set by the origin: whole, radius or radius:ENTER,LEAVE around their own entity,
+    /// spectator or spectator:ENTER,LEAVE around a camera that each moves, in metres [default: whole]
     #[arg(long, value_name = "KIND")]
     pub view: Option<View>,
     /// Bytes a second that the relay of this process may send one client [default: 524288]

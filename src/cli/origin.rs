@@ -190,7 +190,7 @@ pub struct Args {
         requires = "tls_cert_file"
     )]
     tls_key_file: Option<PathBuf>,
-    /// What players may see: whole, radius[:ENTER,LEAVE] around their entity, spectator[:ENTER,LEAVE] around their camera, in
+    /// What players may see: whole, radius or radius:ENTER,LEAVE around their entity, spectator or spectator:ENTER,LEAVE around their camera, in
     /// metres, 20,25 where not given; its scenes hide from each player what its team may not see [default: what their relay is set to, all of it]
     #[arg(long, value_name = "VIEW", value_parser = str::parse::<View>)]
     view: Option<View>,

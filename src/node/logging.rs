@@ -1,7 +1,7 @@
 //! Where the program's log lines go: stderr, for people or as JSON; and which of them.
 //!
 //! Nobody waits for the log: a thread of its own writes it, and what it cannot write is lost. A full disk, a reader that has
-//! died or stands still must not stop a shard, nor keep a drain from ending. At most [`WAITING_MAX`] lines wait.
+//! died or stands still must not stop a shard, nor keep a drain from ending. At most 4,096 lines wait.
 //!
 //! Invariant: a filter that was taken lets something of this program through, or says `off`. The filter's own grammar takes any
 //! bare word for the name of a target, so that a misspelt level would silence everything.

@@ -3,7 +3,7 @@
 //! A snapshot's contents are shared by its candidate, the tables made of it and whoever else was sent the same body; the last
 //! to let go gives them here, so that a shard in steady state asks for no memory for a snapshot or its report.
 //!
-//! Invariant: nobody else holds what is kept. At most [`KEPT_MAX`] are kept of either kind.
+//! Invariant: nobody else holds what is kept. At most 4,096 are kept of either kind.
 
 use std::sync::Arc;
 

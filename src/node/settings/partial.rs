@@ -115,8 +115,8 @@ pub struct PartialSettings {
     /// Bytes a second that all sessions together may be sent, shared fairly; 0 for no cap [default: 0]
     #[arg(long, env = "ACKLINE_EGRESS_BYTES_PER_S", value_name = "BYTES", value_parser = whole(bounds::EGRESS_BYTES_PER_S))]
     pub egress_bytes_per_s: Option<u64>,
-    /// What a session sees until the origin says what it may see: whole, radius[:ENTER,LEAVE] around its own entity,
-    /// spectator[:ENTER,LEAVE] around its camera, in metres, 20,25 where not given [default: whole]
+    /// What a session sees until the origin says what it may see: whole, radius or radius:ENTER,LEAVE around its own entity,
+    /// spectator or spectator:ENTER,LEAVE around its camera, in metres, 20,25 where not given [default: whole]
     #[arg(long, env = "ACKLINE_VIEW", value_name = "VIEW", value_parser = str::parse::<View>)]
     #[serde(with = "view")]
     pub view: Option<View>,
