@@ -1,6 +1,9 @@
 //! Damage to the meaning of a snapshot's header.
 
+use ackline::delta::encode;
+use ackline::delta::layout::Layout;
 use ackline::sequence::Tick;
+use ackline::wire::bits::BitWriter;
 use ackline::wire::snapshot::{Commit, Held, SnapshotHeader};
 
 use crate::damage::{Maker, Scene, Shot};
@@ -166,7 +169,7 @@ fn epoch_with_commit(scene: &Scene<'_>, payload: &Payload, dice: &mut Dice) -> O
     )
 }
 
-/// A part that would begin a new epoch, but its body is one byte short: nothing begins.
+/// A part that would begin a new epoch, but its body ends within its first entry: nothing begins.
 fn epoch_with_a_bad_body(scene: &Scene<'_>, payload: &Payload, _: &mut Dice) -> Option<Shot> {
     let header = current(scene, payload)?;
     let header = SnapshotHeader {
@@ -176,10 +179,17 @@ fn epoch_with_a_bad_body(scene: &Scene<'_>, payload: &Payload, _: &mut Dice) -> 
         count: 1,
         ..header
     };
-    // Gap 0, kind complete, and no more.
+    // A whole entry in the codes of the session, and of that one byte.
+    let layout = Layout::new(scene.client.schema()?);
+    let (slot, record, _) = scene.client.display().records().next()?;
+    let as_of_us = scene.client.display().known(slot)?.as_of_us;
+    let mut buffer = [0; 160];
+    let mut writer = BitWriter::new(&mut buffer);
+    encode::Gaps::new(&layout).put(None, 0, &mut writer);
+    encode::complete(&layout, &record, as_of_us, &mut writer);
     shot(
         "a new epoch with a bad body",
-        &payload.with(header, vec![0b0110]),
+        &payload.with(header, buffer[..1].to_vec()),
         "short",
     )
 }

@@ -20,6 +20,7 @@ impl RelaySettings {
             shards: shown.shards.filter(|_| !by_host),
             ..shown
         })?;
+        text = commented(&text);
         if by_host {
             let shards = self.shards;
             text.push_str(&format!(
@@ -143,6 +144,37 @@ impl RelaySettings {
             flags: None,
         }
     }
+}
+
+/// Columns of a comment.
+const COLUMNS: usize = 100;
+
+/// Settings with what each is for, as the flag of the same name says it, in comments above them.
+fn commented(settings: &str) -> String {
+    let flags = <PartialSettings as clap::Args>::augment_args(clap::Command::new("ackline"));
+    let mut text = String::new();
+    for line in settings.lines() {
+        let key = line.split_once(" = ").map_or("", |(key, _)| key);
+        let flag = flags.get_arguments().find(|flag| flag.get_id() == key);
+        let help = flag.and_then(clap::Arg::get_help).map(ToString::to_string);
+        let mut column = None;
+        for word in help.unwrap_or_default().split_whitespace() {
+            let width = word.chars().count() + 1;
+            let begun = column.filter(|column| column + width <= COLUMNS);
+            if begun.is_none() {
+                text.push_str(if column.is_some() { "\n#" } else { "#" });
+            }
+            text.push(' ');
+            text.push_str(word);
+            column = Some(begun.unwrap_or(1) + width);
+        }
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
 }
 
 /// Addresses as they are given.

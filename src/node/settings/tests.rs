@@ -203,6 +203,14 @@ fn what_is_shown_loads_again_and_hides_secrets() {
     for comment in ["# shards = ", "# insecure = false, and there are no token keys: "] {
         assert!(default.contains(&format!("\n{comment}")), "{default}");
     }
+    // Each setting stands below what it is for.
+    let lines: Vec<&str> = default.lines().collect();
+    for pair in lines.windows(2) {
+        assert!(
+            pair.iter().any(|line| line.starts_with("# ")) && pair[0].chars().count() <= 100,
+            "{pair:?}"
+        );
+    }
     let again = load(&default, &PartialSettings::default()).unwrap();
     assert!(
         again.insecure.is_none() && !again.places.is_given("shards"),
