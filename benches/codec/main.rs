@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod challenge;
+mod cubes;
 
 use std::hint::black_box;
 use std::path::Path;
@@ -20,7 +21,8 @@ use ackline::state::coding::{Coding, Lengths};
 use ackline::state::record::{Head, Motion, Record, RecordRef};
 use ackline::state::rotation::Rotation;
 use ackline::state::schema::{Rate, Schema};
-use challenge::{Challenge, Step};
+use challenge::Challenge;
+use cubes::Step;
 
 const ROUNDS: usize = 41;
 /// Frames in a round: enough that no branch predictor learns them.
@@ -113,7 +115,7 @@ fn made(dice: &mut Dice) -> (Schema, Vec<Step>) {
     let schema = Schema {
         velocity: Some(Rate::new(64.0, 1.0 / 64.0).unwrap()),
         extras: Vec::new(),
-        ..challenge::schema(Coding::Plain)
+        ..cubes::schema(Coding::Plain)
     };
     let moved = |dice: &mut Dice, q: u32, most| {
         u32::try_from((i64::from(q) + dice.around(most)).clamp(0, 32_768)).unwrap()
@@ -231,7 +233,7 @@ fn main() {
     table(
         "made world, ns an entry",
         &schema,
-        challenge::tables_of(&schema, first),
+        cubes::tables_of(&schema, first),
         second,
     );
     let place = arguments.iter().position(|argument| argument == "--challenge");
@@ -248,7 +250,7 @@ fn main() {
     );
     table(
         "challenge, ns an entry",
-        &challenge::schema(Coding::Plain),
+        &cubes::schema(Coding::Plain),
         own,
         &second[..FRAMES.min(second.len())],
     );

@@ -14,9 +14,8 @@
 )]
 
 mod arithmetic;
-#[allow(dead_code)] // More of it is for the bench of the codec.
-#[path = "../codec/challenge.rs"]
-mod challenge;
+#[path = "../codec/cubes.rs"]
+mod cubes;
 mod encoders;
 mod fiedler;
 mod guest;

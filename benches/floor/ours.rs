@@ -9,7 +9,7 @@ use ackline::state::coding::Coding;
 use ackline::state::record::Record;
 use ackline::wire::bits::BitWriter;
 
-use super::challenge::{self, Step};
+use super::cubes::{self, Step};
 use super::encoders::{Mask, slots, union};
 use super::scene::{Cubes, Scene};
 use super::weights::BACK;
@@ -28,8 +28,8 @@ impl Ours {
     /// Tuned on frames of the scene before `half`.
     pub fn tuned(scene: &Scene, half: usize) -> Ours {
         let steps: Vec<Step> = (BACK..half).map(|at| step(scene, at)).collect();
-        let tables = challenge::tables_of(&challenge::schema(Coding::Plain), &steps);
-        let layout = Layout::new(&challenge::schema(Coding::Own(Arc::new(tables))));
+        let tables = cubes::tables_of(&cubes::schema(Coding::Plain), &steps);
+        let layout = Layout::new(&cubes::schema(Coding::Own(Arc::new(tables))));
         Ours {
             gaps: Gaps::new(&layout),
             layout,
@@ -62,7 +62,7 @@ fn records(cubes: &Cubes, frame: usize) -> Records {
     let observed_us = frame as u64 * PERIOD_US;
     let cubes = cubes.iter().enumerate();
     cubes
-        .map(|(at, cube)| challenge::record(at, cube, observed_us))
+        .map(|(at, cube)| cubes::record(at, cube, observed_us))
         .collect()
 }
 
