@@ -77,6 +77,39 @@ fn ctl2_what_is_out_of_view_is_not_had_by_asking() {
     assert!(peer.headers.len() >= 60 && entries <= 6, "{entries} entries");
 }
 
+/// SPEC TAB8: a view that takes several datagrams, and fits the budget, comes whole at each tick, nobody left out or twice.
+#[test]
+fn tab8_a_view_of_several_datagrams_comes_whole() {
+    let mut rig = Rig::new(300, Tick(1));
+    let mut peer = Peer::join(&mut rig, 4_000);
+    peer.speak(&mut rig);
+    let told = assign(&peer, Some(0), Some(Scope::Whole));
+    let moving = |us: u64| moved(us, 0..300, u32::try_from(us / 1_000 % 10_000).unwrap());
+    let sent = rig.turn(|us| TickUpdate {
+        directives: vec![told],
+        ..moving(us)
+    });
+    peer.take_all(&sent);
+    for step in 0..60 {
+        if step == 40 {
+            peer.headers.clear();
+        }
+        peer.speak(&mut rig);
+        let sent = rig.turn(moving);
+        peer.take_all(&sent);
+    }
+    let mut ticks = std::collections::BTreeMap::<u32, (u32, u32)>::new();
+    for header in &peer.headers {
+        let (parts, entries) = ticks.entry(header.id.0).or_default();
+        (*parts, *entries) = (*parts + 1, *entries + header.count);
+        assert!(header.exhaustive, "{header:?}");
+    }
+    assert!(ticks.len() >= 10, "{ticks:?}");
+    // All but its own, whose motion goes beside the snapshots.
+    let whole = |(parts, entries): &(u32, u32)| *parts > 1 && (299..=300).contains(entries);
+    assert!(ticks.values().all(whole), "{ticks:?}");
+}
+
 /// A client moves a free camera, within the world; it never moves or widens any other view.
 #[test]
 fn a_camera_moves_the_view_that_the_server_made_free_and_no_other() {
